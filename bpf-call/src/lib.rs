@@ -1,8 +1,9 @@
 //! The calls of bpf(2) that aya does not support: live test runs, XDP programs bound to a device, instructions
-//! after the verifier, XDP links by descriptor, waiting for running programs, and a list of
-//! the objects that the kernel holds. The crate depends on libc only,
-//! so that `cargo xtask` builds fast.
+//! after the verifier, XDP links by descriptor, waiting for running programs, array maps without gaps in a process's
+//! memory, and a list of the objects that the kernel holds. The crate depends on libc only, so that `cargo xtask` builds
+//! fast.
 
+mod banks;
 mod grace;
 mod inventory;
 mod link;
@@ -14,6 +15,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+pub use banks::Banks;
 pub use grace::Grace;
 pub use inventory::{LoadedMap, LoadedProgram, links, loaded_maps, loaded_programs};
 pub use link::{

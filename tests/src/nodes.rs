@@ -40,6 +40,8 @@ pub struct Setup {
     pub checksum: bool,
     /// Ask the drivers for receive timestamps.
     pub hardware_timestamps: Option<bool>,
+    /// Bytes of memory of each node; `None` stands for the default.
+    pub memory: Option<u64>,
     /// How frames leave, whatever the driver takes.
     pub transmit: Option<Transmit>,
     /// Tuning of both ends.
@@ -64,6 +66,7 @@ impl Default for Setup {
             tunnel: None,
             checksum: true,
             hardware_timestamps: None,
+            memory: None,
             transmit: None,
             // The fabric of the tests has delays of milliseconds, which congestion control would interpret as
             // congestion.
@@ -121,6 +124,7 @@ pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
         rate_update: setup.rate_update,
         ..NodeOptions::new(Host::INTERFACE, address)
     };
+    let options = NodeOptions { memory: setup.memory.unwrap_or(options.memory), ..options };
     Ok(host.run(|| Node::up(options))?)
 }
 

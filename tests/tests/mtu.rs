@@ -1,15 +1,11 @@
-//! Operations of every length at every MTU that the driver carries, and the longest operations that a node's memory
-//! holds.
+//! Operations of every length at every MTU that the driver carries.
 
 use anyhow::Result;
 use tiercel_tests::checks::{self, pattern};
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
 use tiercel_tests::{Host, Pair, need_root};
-use transport_common::queues::{MEMORY_BYTES, MEMORY_GUARD};
-use transport_user::{
-    Access, AttachMode, Error, LARGEST_SEGMENT, MemoryRegion, NATIVE_MTU, Node, NodeOptions,
-};
+use transport_user::{AttachMode, LARGEST_SEGMENT, MemoryRegion, NATIVE_MTU, Node, NodeOptions};
 
 /// Brings two nodes up on a cable of this MTU and connects them. Above [`NATIVE_MTU`] the attachment is generic.
 fn at_mtu(mtu: u32, ipv6: bool) -> Result<TwoNodes> {
@@ -105,43 +101,4 @@ fn operations_of_every_length_at_every_mtu_over_ipv4() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn operations_of_every_length_at_every_mtu_over_ipv6() -> Result<()> {
     operations_of_every_length_at_every_mtu(true)
-}
-
-/// One WRITE and one READ of all the memory that a node has, but for the offsets: 256 MiB. The memory of 1 GiB that a longer
-/// one would need is refused, and the answer says how much there is.
-#[test]
-#[ignore = "needs root: cargo xtask test"]
-fn an_operation_is_as_long_as_the_memory_of_a_node() -> Result<()> {
-    need_root();
-    const IMMEDIATE: u32 = 0xfeed_f00d;
-    let nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
-    let Err(Error::OutOfMemory { asked, free, largest }) = nodes.a.register(1 << 30, Access::ALL) else {
-        panic!("a node has less than 1 GiB of memory");
-    };
-    // The connection takes some pages for the results of atomics.
-    let all = (MEMORY_BYTES - MEMORY_GUARD) as u64;
-    assert!(
-        asked == 1 << 30 && free == largest && (all - (64 << 10)..all).contains(&free),
-        "{free} of {all}"
-    );
-    let room = largest as usize;
-    let (local, remote) = (nodes.a.register(room, Access::LOCAL)?, nodes.b.register(room, Access::ALL)?);
-    let (from, to) = (5, 3);
-    let length = largest - from;
-    let sent = pattern(room, 1);
-    local.write(0, &sent)?;
-    nodes.at_b.post_receive(&remote, 0, 1, 4)?;
-    let (written, received) = checks::block_on(async {
-        let write = nodes.at_a.write_immediate(&local, from, remote.key(), to, length, IMMEDIATE);
-        tokio::join!(write, nodes.at_b.receive())
-    });
-    written?;
-    assert_eq!(received?.immediate, Some(IMMEDIATE));
-    assert!(read(&remote, to, length) == sent[from as usize..], "WRITE");
-    assert_eq!((read(&remote, 0, to), read(&remote, to + length, 2)), (vec![0; 3], vec![0; 2]));
-    local.write(0, &vec![0; room])?;
-    checks::block_on(nodes.at_a.read(&local, from, remote.key(), to, length))?;
-    assert!(read(&local, from, length) == sent[from as usize..], "READ");
-    assert_eq!(read(&local, 0, from), [0; 5]);
-    Ok(())
 }

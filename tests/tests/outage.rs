@@ -9,7 +9,7 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path, State};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{AccessFlags, NodeConfig, PAGE_BYTES, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_user::Tuning;
@@ -25,6 +25,8 @@ const FRAME_TIME: u64 = MICROSECOND;
 const RING: usize = 256;
 const CID: Cid = Cid(5);
 const KEY: u32 = 1;
+/// Bytes of memory of a card.
+const MEMORY: u64 = 1 << 20;
 
 fn parameters(side: usize, ordered: bool, settings: Settings) -> Parameters {
     let tuning = Tuning::DEFAULT;
@@ -58,6 +60,7 @@ fn parameters(side: usize, ordered: bool, settings: Settings) -> Parameters {
             ack_coalescing: ticks(tuning.ack_coalescing),
             transaction_timeout: ticks(tuning.transaction_timeout),
             max_segment: 3264,
+            memory_pages: (MEMORY / PAGE_BYTES) as u32,
             replay_margin: PicosecondSpan::from_nanos(tuning.replay_margin.as_nanos() as u64),
             ..Config::default()
         },
@@ -104,8 +107,8 @@ struct World {
 impl World {
     fn new(ordered: bool, settings: Settings, away: Away, [from, until]: [u64; 2]) -> Self {
         let nics = [0, 1].map(|side| {
-            let mut nic =
-                HostNic::new(HostConfig { memory: 1 << 20, ..HostConfig::new(node_config_of(side)) });
+            let node = NodeConfig { memory: MEMORY, ..node_config_of(side) };
+            let mut nic = HostNic::new(HostConfig::new(node));
             nic.open(CID.0 as usize, &parameters(side, ordered, settings));
             let rights = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
             nic.register(Region { offset: 0, length: 1 << 16, key: KEY, access: rights });

@@ -2,6 +2,7 @@
 #![no_std]
 #![no_main]
 
+mod banks;
 mod cursor;
 mod exchange;
 mod log;

@@ -13,8 +13,8 @@ use transport_common::counters::Counter;
 use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{
-    CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
-    REGIONS as REGION_COUNT, Region,
+    BANK_BYTES, BANK_GUARD, CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, DEFAULT_BANKS, NodeConfig,
+    NodePage, QueuePair, REGIONS as REGION_COUNT, Region,
 };
 use transport_common::shared::Lock;
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
@@ -38,9 +38,10 @@ pub(crate) static EXCHANGE: Array<Exchange> = Array::with_max_entries(1, BPF_F_M
 /// Send, receive and completion queues by connection slot.
 #[map]
 pub(crate) static QUEUE_PAIRS: Array<QueuePair> = Array::with_max_entries(SLOTS as u32, BPF_F_MMAPABLE);
-/// Registered memory.
+/// Banks of registered memory, as many as the loader asks for. A guard follows each.
 #[map]
-pub(crate) static MEMORY: Array<[u8; MEMORY_BYTES]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+pub(crate) static MEMORY: Array<[u8; BANK_BYTES + BANK_GUARD]> =
+    Array::with_max_entries(DEFAULT_BANKS as u32, BPF_F_MMAPABLE);
 /// Regions by R_Key.
 #[map]
 pub(crate) static REGIONS: Array<Region> = Array::with_max_entries(REGION_COUNT as u32, BPF_F_MMAPABLE);
@@ -106,7 +107,7 @@ pub(crate) static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
 /// Own addresses, set by the loader.
 #[unsafe(no_mangle)]
 pub(crate) static NODE_CONFIG: Global<NodeConfig> =
-    Global::new(NodeConfig { mac_word: 0, ipv6: [0; 2], ipv4: 0, interface_index: 0 });
+    Global::new(NodeConfig { mac_word: 0, ipv6: [0; 2], ipv4: 0, interface_index: 0, memory: 0 });
 
 /// Returns this CPU's working memory. Programs on one CPU never interrupt each other: XDP runs with bottom halves
 /// off.

@@ -1,5 +1,6 @@
 //! [`Platform`](datapath::Platform) over an XDP context and the maps.
 
+use crate::banks;
 use crate::cursor::PacketCursor;
 use crate::log::tell;
 use crate::maps;
@@ -22,7 +23,7 @@ use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
     MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
-use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, Queues, REGIONS, Region};
+use transport_common::queues::{CONNECTIONS, QueuePair, Queues, REGIONS, Region};
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
@@ -62,18 +63,6 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
     #[inline(always)]
     pub(crate) fn context(&self) -> *mut xdp_md {
         transport_common::verifier::forget(&self.ctx)
-    }
-
-    /// Returns the node's memory at `offset`, if [`MAX_COPY`] bytes from there are in bounds.
-    #[inline(always)]
-    fn memory(&self, offset: u64) -> Option<*mut u8> {
-        let base = maps::MEMORY.get_ptr_mut(0)?.cast::<u8>();
-        let offset = opaque(offset);
-        if offset > (MEMORY_BYTES - MEMORY_GUARD) as u64 {
-            return None;
-        }
-        // SAFETY: in bounds of the map value by the check above.
-        Some(unsafe { base.add(offset as usize) })
     }
 
     /// Returns `length` if it is 1 to [`MAX_COPY`], so that the verifier sees the bounds.
@@ -160,7 +149,7 @@ impl datapath::Locked for HeldConnection {
 
 /// Returns the same sum modulo 2^16 - 1 in one word.
 #[inline(always)]
-fn fold_to_word(sum: u64) -> u32 {
+pub(crate) fn fold_to_word(sum: u64) -> u32 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     ((sum & 0xffff_ffff) + (sum >> 32)) as u32
 }
@@ -168,7 +157,7 @@ fn fold_to_word(sum: u64) -> u32 {
 /// Returns the sum of the words of `length` bytes, added to `seed`. `length` is a multiple of 4, at most
 /// [`MAX_COPY`].
 #[inline(always)]
-fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
+pub(crate) fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
     let mut sum = seed as i64;
     let mut done = 0u64;
     let mut n = 0;
@@ -319,40 +308,39 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
 impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     #[inline(always)]
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
-        let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else { return 0 };
-        if length as u64 <= SHORT {
-            // SAFETY: the guard after the memory is longer.
-            return fold_to_word(unsafe { short::sum_value(from, length as u64) });
+        let Some(length) = Self::length(length) else { return 0 };
+        if banks::is_split(memory_offset, length) {
+            return banks::sum_split(memory_offset, length);
         }
-        let whole = length as u64 & !3;
-        let sum = sum_words(from, whole, 0);
-        // SAFETY: the guard after the memory has space for 4 more bytes.
-        let tail = unsafe { from.add(whole as usize).cast::<u32>().read_unaligned() };
-        let bits = (length & 3) * 8;
-        let tail = tail & !(u32::MAX << bits);
-        let sum = sum as u64 + tail as u64;
-        (sum & 0xffff_ffff) as u32 + (sum >> 32) as u32
+        banks::at(memory_offset).map_or(0, |from| banks::sum(from, length))
     }
 
     #[inline(always)]
     fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
-        let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else {
-            return false;
-        };
+        let Some(length) = Self::length(length) else { return false };
+        if banks::is_split(memory_offset, length) {
+            return banks::copy_split::<true>(self.ctx, memory_offset, offset, length);
+        }
+        let Some(from) = banks::at(memory_offset) else { return false };
         self.store_short(offset, from, length)
     }
 
     #[inline(always)]
     fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
-        let (Some(to), Some(length)) = (self.memory(memory_offset), Self::length(length)) else {
-            return false;
-        };
+        let Some(length) = Self::length(length) else { return false };
+        if banks::is_split(memory_offset, length) {
+            return banks::copy_split::<false>(self.ctx, memory_offset, offset, length);
+        }
+        let Some(to) = banks::at(memory_offset) else { return false };
         self.load_short(offset, to, length)
     }
 
     #[inline(always)]
     fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
-        let Some(to) = self.memory(memory_offset) else { return false };
+        if banks::is_split(memory_offset, size_of::<u64>() as u32) {
+            return banks::store_split(memory_offset, value);
+        }
+        let Some(to) = banks::at(memory_offset) else { return false };
         // SAFETY: in bounds. The application may have chosen any alignment.
         unsafe { to.cast::<u64>().write_unaligned(value) };
         true
@@ -360,7 +348,7 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
 
     #[inline(always)]
     fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
-        let Some(at) = self.memory(memory_offset & !7) else { return 0 };
+        let Some(at) = banks::at(memory_offset & !7) else { return 0 };
         // SAFETY: in bounds and aligned.
         let word = unsafe { AtomicU64::from_ptr(at.cast()) };
         let (Ok(old) | Err(old)) = word.compare_exchange(compare, swap, SeqCst, SeqCst);
@@ -369,7 +357,7 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
 
     #[inline(always)]
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
-        let Some(at) = self.memory(memory_offset & !7) else { return 0 };
+        let Some(at) = banks::at(memory_offset & !7) else { return 0 };
         // SAFETY: in bounds and aligned.
         unsafe { AtomicU64::from_ptr(at.cast()) }.fetch_add(add, SeqCst)
     }
@@ -377,7 +365,7 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     #[inline(always)]
     fn region(&mut self, rkey: u32) -> Region {
         match maps::REGIONS.get(rkey & (REGIONS as u32 - 1)) {
-            Some(region) => *region,
+            Some(region) => (*region).within(maps::NODE_CONFIG.load().memory),
             None => Region::default(),
         }
     }

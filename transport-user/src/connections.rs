@@ -81,7 +81,7 @@ impl Core {
             pair,
             parameters.tx.rsn,
             (ordered, open.ulp),
-            config.max_segment,
+            (config.max_segment, device.memory),
             Arc::clone(&shared.grace),
         );
         let mut entry = closed_connection();

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use transport_common::congestion::parameters::OutOfRange;
 use transport_common::ids::{Cid, RKey};
 
+use crate::quantity::format_size;
+
 /// Why a node could not be brought up, a connection not be opened, or memory not be registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -313,6 +315,29 @@ pub enum Error {
         free: u64,
         /// Largest free piece.
         largest: u64,
+    },
+    /// The node's memory cannot have this size.
+    #[error("a node cannot have {} of memory: choose {} to {}", format_size(*asked), format_size(*least), format_size(*most))]
+    NodeMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// Least bytes.
+        least: u64,
+        /// Most bytes.
+        most: u64,
+    },
+    /// The machine has no memory for the node's maps.
+    #[error(
+        "the machine does not have {} of memory for the node{}: give the node less (--memory, or memory in the table [node] of \
+         its file), or free some",
+        format_size(*asked),
+        available.map_or(String::new(), |free| format!(", only {} MiB", free >> 20))
+    )]
+    NoNodeMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that are available, if that was seen before the kernel was asked.
+        available: Option<u64>,
     },
     /// Every region slot is taken.
     #[error("all {0} memory regions of this node are in use: deregister one")]

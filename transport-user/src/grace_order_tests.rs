@@ -77,7 +77,13 @@ impl Quiescence for Watched {
 
 /// The state of a node whose programs are in the kernel, but not attached.
 fn node() -> (Arc<Shared>, Arc<Watched>, Ebpf) {
-    let config = NodeConfig { mac_word: 2, ipv6: [0; 2], ipv4: 1, interface_index: LOOPBACK };
+    let config = NodeConfig {
+        mac_word: 2,
+        ipv6: [0; 2],
+        ipv4: 1,
+        interface_index: LOOPBACK,
+        memory: crate::memory::DEFAULT,
+    };
     let (object, maps) = Loaded::load(config, false, false).expect("root may load programs").unattached();
     let grace = Arc::new(Watched::default());
     let rate_update = RateUpdate::new(RateUpdateOptions::default(), Algorithms::new()).expect("the defaults");
@@ -129,6 +135,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
         mac,
         mtu: 1500,
         max_segment: 1024,
+        memory: crate::memory::DEFAULT,
         address,
         addresses: vec![address],
     };

@@ -36,6 +36,8 @@ pub struct Device {
     pub mtu: u32,
     /// Largest user data of one transaction at this MTU, bytes.
     pub max_segment: u32,
+    /// Bytes of memory that the node's regions share.
+    pub memory: u64,
     /// The node's address.
     pub address: IpAddr,
     /// All addresses of the interface.
@@ -347,6 +349,7 @@ pub(crate) mod tests {
             mac: Mac([2, 0, 0, 0, 0, 1]),
             mtu: 3498,
             max_segment: 3264,
+            memory: crate::memory::DEFAULT,
             address,
             addresses: vec![address],
         }

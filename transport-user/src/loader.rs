@@ -9,13 +9,14 @@ use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use bpf_call::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace};
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
-use transport_common::queues::{CELLS, NodeConfig};
+use transport_common::queues::{BANK_BYTES, CELLS, NodeConfig};
 
 use crate::bound_program::{Bound, BoundLink};
 use crate::bpf_log::BpfLog;
 use crate::error::Error;
 use crate::kernel;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
+use crate::memory;
 use crate::netlink::{Interface, Netlink, XdpState};
 use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
 use crate::refusal::Reason;
@@ -188,12 +189,15 @@ impl Loaded {
         raise_memory_limit();
         kernel::check()?;
         warn_of_preemption();
+        memory::check_available(config.memory)?;
+        let banks = config.memory as usize / BANK_BYTES;
         let config = Plain(config);
         let mut loader = EbpfLoader::new();
+        loader.map_max_entries("MEMORY", banks as u32);
         loader.override_global("NODE_CONFIG", &config, true);
         let level = if log { u8::MAX } else { 0 };
         loader.override_global("AYA_LOG_LEVEL", &level, false);
-        let mut object = loader.load(OBJECT).map_err(load_error)?;
+        let mut object = loader.load(OBJECT).map_err(|error| load_error(error, config.0.memory))?;
         let engine = program(&mut object, ENGINE)?;
         engine.load().map_err(program_error)?;
         let engine =
@@ -228,7 +232,7 @@ impl Loaded {
         };
         let log = if log { Some(BpfLog::listen(&mut object)?) } else { None };
         let exchange = descriptor(&mut object, EXCHANGE)?;
-        let (maps, wake) = (Maps::take(&mut object, exchange)?, typed(&mut object, "WAKE")?);
+        let (maps, wake) = (Maps::take(&mut object, exchange, banks)?, typed(&mut object, "WAKE")?);
         Ok(Self { object, bound, log, maps, wake })
     }
 
@@ -350,8 +354,9 @@ fn describe(id: u32) -> (String, bool) {
     (name, ours)
 }
 
-fn load_error(error: EbpfError) -> Error {
+fn load_error(error: EbpfError, memory: u64) -> Error {
     match errno(&error) {
+        Some(libc::ENOMEM) => Error::NoNodeMemory { asked: memory, available: None },
         Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: "load BPF programs" },
         _ => Error::Load(chain(&error)),
     }

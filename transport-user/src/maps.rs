@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
+use bpf_call::Banks;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
@@ -19,7 +20,9 @@ use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::{Answer, Direction};
 use transport_common::hardware_clock::ClockPage;
-use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
+use transport_common::queues::{
+    BANK_BYTES, BANK_GUARD, CONNECTIONS, NodePage, QueuePair, REGIONS, Region, Slot,
+};
 
 use crate::error::Error;
 
@@ -41,7 +44,7 @@ impl<T> Mapping<T> {
     /// Maps `elements` elements of the array behind `fd`, whose values must be `T`s.
     fn new(fd: BorrowedFd<'_>, elements: usize) -> io::Result<Self> {
         // The kernel rounds the size of each element up to 8 bytes. For these types this changes nothing.
-        const { assert!(size_of::<T>().is_multiple_of(8) || size_of::<T>() == 1) };
+        const { assert!(size_of::<T>().is_multiple_of(8)) };
         let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
         let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: this makes a new mapping, and the kernel chooses its address.
@@ -60,11 +63,6 @@ impl<T> Mapping<T> {
         // SAFETY: the element is within the mapping, aligned because mappings start at a page, and valid for any
         // content.
         unsafe { self.address.cast::<T>().add(index).as_ref() }
-    }
-
-    /// Returns the address at which the mapping starts.
-    pub(crate) fn as_ptr(&self) -> *mut u8 {
-        self.address.as_ptr()
     }
 }
 
@@ -105,7 +103,7 @@ pub(crate) struct Maps {
     /// One queue pair per connection slot.
     pub(crate) queue_pairs: Mapping<QueuePair>,
     /// Registered memory.
-    pub(crate) memory: Mapping<u8>,
+    pub(crate) memory: Banks,
     /// The region table.
     pub(crate) regions: Mapping<Slot<Region>>,
     /// Doorbells and the state of the engine.
@@ -130,12 +128,13 @@ impl std::fmt::Debug for Maps {
 impl Maps {
     /// Takes the maps out of a loaded object.
     ///
-    /// `exchange` is the program that copies connections into and out of their slots.
-    pub(crate) fn take(object: &mut Ebpf, exchange: OwnedFd) -> Result<Self, Error> {
+    /// `exchange` is the program that copies connections into and out of their slots. The memory has `banks_of_memory`
+    /// banks.
+    pub(crate) fn take(object: &mut Ebpf, exchange: OwnedFd, banks_of_memory: usize) -> Result<Self, Error> {
         Ok(Self {
             exchanger: Mutex::new(Exchanger { program: exchange, page: mapping(object, "EXCHANGE", 1)? }),
             queue_pairs: mapping(object, "QUEUE_PAIRS", CONNECTIONS)?,
-            memory: mapping(object, "MEMORY", MEMORY_BYTES)?,
+            memory: banks(object, banks_of_memory)?,
             regions: mapping(object, "REGIONS", REGIONS)?,
             node: mapping(object, "NODE", 1)?,
             congestion: mapping(object, "CONGESTION", 1)?,
@@ -206,6 +205,12 @@ impl Maps {
 fn mapping<T>(object: &mut Ebpf, name: &'static str, elements: usize) -> Result<Mapping<T>, Error> {
     let fd = descriptor(object, name)?;
     Mapping::new(fd.as_fd(), elements).map_err(|source| Error::system("map the node's memory", source))
+}
+
+fn banks(object: &mut Ebpf, number: usize) -> Result<Banks, Error> {
+    let fd = descriptor(object, "MEMORY")?;
+    Banks::map(fd.as_fd(), number, BANK_BYTES, BANK_GUARD)
+        .map_err(|source| Error::system("map the node's memory", source))
 }
 
 /// Returns the descriptor of a map of any type.

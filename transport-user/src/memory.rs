@@ -4,15 +4,43 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use range_alloc::RangeAllocator;
-use transport_common::queues::{MEMORY_BYTES, MEMORY_GUARD};
+use transport_common::queues::{BANK_BYTES, DEFAULT_MEMORY, MAX_BANKS};
 
 use crate::error::Error;
 use crate::maps::Maps;
 
+/// Bytes of a node's memory if nothing else is asked for. Also the least: transfers that peers begin may use a quarter of
+/// it.
+pub(crate) const DEFAULT: u64 = DEFAULT_MEMORY;
+/// Most bytes of a node's memory.
+pub(crate) const MOST: u64 = (MAX_BANKS * BANK_BYTES) as u64;
+
 /// Granularity of allocation, bytes.
 pub(crate) const PAGE: usize = 4096;
-/// Bytes that can be allocated. The datapath needs the guard after them (see [`MEMORY_GUARD`]).
-pub(crate) const POOL_BYTES: usize = MEMORY_BYTES - MEMORY_GUARD;
+
+/// Returns the bytes of whole banks for a node with `asked` bytes of memory.
+pub(crate) fn whole_banks(asked: u64) -> Result<u64, Error> {
+    if !(DEFAULT..=MOST).contains(&asked) {
+        return Err(Error::NodeMemory { asked, least: DEFAULT, most: MOST });
+    }
+    Ok(asked.next_multiple_of(BANK_BYTES as u64))
+}
+
+/// Returns an error if the machine does not have the memory of a node. The kernel would find that out too, but only after
+/// it has taken from all others what they can spare.
+pub(crate) fn check_available(asked: u64) -> Result<(), Error> {
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_in(&text));
+    match available {
+        Some(free) if free < asked => Err(Error::NoNodeMemory { asked, available }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the bytes that are available by the text of `/proc/meminfo`.
+fn available_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
+}
 
 /// The pages of the pool, by number.
 #[derive(Debug)]
@@ -21,9 +49,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool with no allocations.
-    pub(crate) fn new() -> Self {
-        Self { pages: Mutex::new(RangeAllocator::new(0..POOL_BYTES / PAGE)) }
+    /// Makes a pool of `bytes` bytes with no allocations.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { pages: Mutex::new(RangeAllocator::new(0..bytes / PAGE)) }
     }
 
     fn take(&self, bytes: usize) -> Result<Range<usize>, Error> {
@@ -144,9 +172,32 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const POOL_BYTES: usize = 256 << 20;
+
+    #[test]
+    fn a_node_has_whole_banks() {
+        assert_eq!(whole_banks(DEFAULT).ok(), Some(DEFAULT));
+        assert_eq!(whole_banks(DEFAULT + 1).ok(), Some(DEFAULT + BANK_BYTES as u64));
+        assert_eq!(whole_banks(MOST).ok(), Some(MOST));
+        for asked in [0, DEFAULT - 1, MOST + 1, u64::MAX] {
+            assert!(matches!(whole_banks(asked), Err(Error::NodeMemory { .. })), "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_the_machine_has_is_read() {
+        let text = "MemTotal:       24567890 kB\nMemAvailable:   20000 kB\n";
+        assert_eq!(available_in(text), Some(20_000 * 1024));
+        for bad in ["", "MemAvailable: 5", "MemAvailable: x kB", "MemAvailable: 99999999999999999999 kB"] {
+            assert_eq!(available_in(bad), None, "{bad}");
+        }
+        assert!(check_available(1).is_ok());
+        assert!(matches!(check_available(u64::MAX), Err(Error::NoNodeMemory { available: Some(_), .. })));
+    }
+
     #[test]
     fn the_whole_pool_is_one_piece_again_after_everything_came_back() {
-        let pool = Pool::new();
+        let pool = Pool::new(POOL_BYTES);
         let pieces: Vec<_> = (1..100).map(|n| pool.take(n * 1000).expect("there is room")).collect();
         for piece in pieces.into_iter().rev() {
             pool.give_back(piece);
@@ -159,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_full_pool_says_how_much_there_is() {
-        let pool = Pool::new();
+        let pool = Pool::new(POOL_BYTES);
         let first = pool.take(PAGE).expect("there is room");
         pool.take(POOL_BYTES - 2 * PAGE).expect("there is room");
         pool.give_back(first);
@@ -173,7 +224,7 @@ mod tests {
         /// Compared with a simple model (one flag per page): pieces never overlap, and are freed completely.
         #[test]
         fn pieces_never_overlap(steps in prop::collection::vec((any::<bool>(), 1usize..40_000_000), 1..60)) {
-            let pool = Pool::new();
+            let pool = Pool::new(POOL_BYTES);
             let mut taken = vec![false; POOL_BYTES / PAGE];
             let mut pieces: Vec<Range<usize>> = Vec::new();
             for (give_back, n) in steps {

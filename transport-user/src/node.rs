@@ -23,7 +23,7 @@ use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
 use crate::loader::{self, AttachMode, Attachment, Loaded};
 use crate::mac::Mac;
-use crate::memory::POOL_BYTES;
+use crate::memory;
 use crate::netlink::{Interface, Netlink};
 use crate::nic_time::DelayHistograms;
 use crate::parameters::{LocalCid, OpenConnection};
@@ -50,6 +50,9 @@ pub struct NodeOptions {
     pub address: IpAddr,
     /// IP MTU to use, bytes. `None` stands for the interface's MTU.
     pub mtu: Option<u32>,
+    /// Bytes of memory that the node's regions share, 256 MiB to 64 GiB, rounded up to a multiple of
+    /// 16 MiB. The kernel takes them from the machine when the node comes up.
+    pub memory: u64,
     /// Attach mode: native or generic.
     pub attach: AttachMode,
     /// Whether to replace an XDP program that is attached to the interface.
@@ -82,6 +85,7 @@ impl NodeOptions {
             interface: interface.into(),
             address,
             mtu: None,
+            memory: memory::DEFAULT,
             attach: AttachMode::default(),
             force: false,
             transmit: None,
@@ -492,7 +496,7 @@ impl Inner {
     }
 
     fn pools(&self) -> Pools {
-        let memory = POOL_BYTES as u64;
+        let memory = self.device.memory;
         Pools {
             cells_in_use: self.shared.maps.node().cells_in_use.load(SeqCst),
             cells: CELLS as u64,
@@ -619,6 +623,7 @@ fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Devic
         mtu,
         max_segment: max_segment(mtu, address.is_ipv6(), 0),
         address,
+        memory: memory::whole_banks(options.memory)?,
         addresses,
     };
     Ok((interface.clone(), device))
@@ -628,6 +633,7 @@ fn node_config(device: &Device) -> NodeConfig {
     let config = NodeConfig {
         mac_word: mac_word(&device.mac.0),
         interface_index: device.index,
+        memory: device.memory,
         ..NodeConfig::default()
     };
     match device.address {

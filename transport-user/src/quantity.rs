@@ -92,6 +92,16 @@ pub fn format_duration(duration: Duration) -> String {
     format!("{nanos}ns")
 }
 
+/// Formats a size with the largest of the units GiB, MiB and KiB in which it is a whole number.
+pub fn format_size(bytes: u64) -> String {
+    for (unit, scale) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{}{unit}", bytes / scale);
+        }
+    }
+    format!("{bytes}")
+}
+
 fn too_large(text: &str) -> String {
     format!("\"{text}\" does not fit 64 bits: the largest is {}", u64::MAX)
 }
@@ -114,6 +124,13 @@ mod tests {
     fn durations_are_written_as_they_are_read() {
         for text in ["8us", "1ms", "2s", "1500us", "7ns"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for text in ["64GiB", "1040MiB", "3KiB", "1025", "0"] {
+            assert_eq!(format_size(parse_size(text).unwrap()), text);
         }
     }
 

@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use transport_common::connection::State;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
-    SEND_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest,
+    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
+    Verb, WorkFlags, WorkRequest,
 };
 use transport_common::transaction::CompletionCode;
 
@@ -88,6 +88,8 @@ pub(crate) struct Queues {
     ordered: bool,
     ulp: Ulp,
     max_segment: u32,
+    /// Bytes of the node's memory.
+    memory: u64,
     /// RSN of the next entry.
     producer: Rsn,
     /// Transactions before this one were complete when the kernel's counters were last read. The kernel writes the
@@ -157,7 +159,7 @@ impl Queues {
         qp: &QueuePair,
         first: Rsn,
         (ordered, ulp): (bool, Ulp),
-        max_segment: u32,
+        (max_segment, memory): (u32, u64),
         grace: Arc<dyn Quiescence>,
     ) -> Self {
         qp.start(first, State::Open as u32);
@@ -165,6 +167,7 @@ impl Queues {
             ordered,
             ulp,
             max_segment,
+            memory,
             producer: first,
             completed_before: first,
             uncollected: 0,
@@ -254,7 +257,7 @@ impl Queues {
         if work.length > self.max_segment {
             return Err(PostError::Malformed("longer than one transaction"));
         }
-        if work.local_offset > MEMORY_BYTES as u64 - u64::from(work.length) {
+        if work.local_offset > self.memory.saturating_sub(work.length.into()) {
             return Err(PostError::Malformed("the local buffer lies outside the node's memory"));
         }
         if self.ulp == Ulp::Block {

@@ -8,6 +8,7 @@ use transport_common::queues::{Queues as _, WorkFlags};
 
 use super::*;
 use crate::grace::tests::ByHand;
+use crate::memory::DEFAULT;
 use crate::segmentation::RdmaOperation;
 
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
@@ -27,7 +28,7 @@ impl Kernel {
 
     fn with_grace(ordered: bool, grace: Arc<ByHand>) -> (Self, Queues) {
         let qp: Box<QueuePair> = bytemuck::zeroed_box();
-        let queues = Queues::open(&qp, FIRST, (ordered, Ulp::Rdma), SEGMENT, grace);
+        let queues = Queues::open(&qp, FIRST, (ordered, Ulp::Rdma), (SEGMENT, DEFAULT), grace);
         (Self { qp, receive: 0 }, queues)
     }
 

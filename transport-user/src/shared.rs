@@ -40,8 +40,8 @@ impl Shared {
         grace: Arc<dyn Quiescence>,
     ) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self {
+            pool: Arc::new(Pool::new(maps.memory.bytes())),
             maps: Arc::new(maps),
-            pool: Arc::new(Pool::new()),
             doorbell: Doorbell::new()?,
             poller: Poller::default(),
             grace,

@@ -173,8 +173,7 @@ fn parameters(cid: u32) -> Parameters {
 
 impl Device {
     pub(crate) fn new(broken: Broken) -> Self {
-        let config = HostConfig { memory: 1 << 20, ..HostConfig::new(testbed::node(1)) };
-        let mut nic = HostNic::new(config);
+        let mut nic = HostNic::new(HostConfig::new(testbed::node(1)));
         let now = Picoseconds::from_nanos(1_000_000_000_000);
         nic.set_time(now);
         for cid in [ORDERED, UNORDERED] {

@@ -8,8 +8,8 @@ use host_nic::HostNic;
 use transport_common::connection::{Connection, State};
 use transport_common::queues::{Verb, WorkRequest};
 
-use super::host::{BUFFER_BYTES, Host, RKEY};
-use super::plan::FlowPlan;
+use super::host::{Host, RKEY};
+use super::plan::{BUFFER_BYTES, FlowPlan};
 use super::record::FlowSample;
 
 /// One end of a connection.

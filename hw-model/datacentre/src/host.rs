@@ -7,16 +7,14 @@ use host_nic::{HostConfig, HostNic};
 use serde::Serialize;
 use transport_common::datapath::Verdict;
 use transport_common::ids::Cid;
-use transport_common::queues::{self, AccessFlags, CONNECTIONS, MEMORY_GUARD, Region};
+use transport_common::queues::{self, AccessFlags, CONNECTIONS, NodeConfig, Region};
 use transport_common::units::Picoseconds;
 
 use super::address::Address;
-use super::plan::{HostModel, SlowUlp};
+use super::plan::{BUFFER_BYTES, HostModel, SlowUlp};
 use super::tap;
 
-/// Bytes of the memory region. All peers write to it, and all flows read from it.
-pub(super) const BUFFER_BYTES: u64 = 64 << 10;
-/// Key of that region.
+/// Key of the memory region, which has all [`BUFFER_BYTES`].
 pub(super) const RKEY: u32 = 1;
 /// Number of levels that a connection can report for the receive buffer (F-10.2-3).
 const LEVELS: u64 = 32;
@@ -268,8 +266,8 @@ pub(super) fn slot_of(cid: Cid) -> usize {
 impl Card {
     fn new(address: Address) -> Self {
         // The memory of receive cells is not touched until they are used, so it costs nothing here.
-        let memory = BUFFER_BYTES as usize + MEMORY_GUARD;
-        let mut nic = HostNic::new(HostConfig { memory, ..HostConfig::new(address.node()) });
+        let node = NodeConfig { memory: BUFFER_BYTES, ..address.node() };
+        let mut nic = HostNic::new(HostConfig::new(node));
         nic.register(Region {
             offset: 0,
             length: BUFFER_BYTES,

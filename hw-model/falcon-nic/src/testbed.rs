@@ -3,15 +3,15 @@
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Parameters as ConnectionParameters};
-use transport_common::queues::CONNECTIONS;
+use transport_common::queues::{CONNECTIONS, NodeConfig, PAGE_BYTES};
 use transport_common::units::{Fcwnd, Ticks};
 
 /// Bytes of memory of an end.
-pub(super) const MEMORY: usize = 32 << 20;
+pub(super) const MEMORY: u64 = 32 << 20;
 
 /// Returns the configuration of the plain card of a side, 0 or 1.
 pub(super) fn host_config(side: usize) -> HostConfig {
-    HostConfig { memory: MEMORY, ..HostConfig::new(testbed::node(side)) }
+    HostConfig::new(NodeConfig { memory: MEMORY, ..testbed::node(side) })
 }
 
 /// The connection parameters that differ between experiments.
@@ -47,6 +47,7 @@ pub(super) fn connection(side: usize, slot: usize, traffic: Traffic) -> Connecti
         config: Config {
             ack_request_percent: traffic.ack_request_percent,
             ack_coalescing: Ticks::from_nanos(traffic.ack_coalescing),
+            memory_pages: (MEMORY / PAGE_BYTES) as u32,
             ..plain.config
         },
         fcwnd: Fcwnd::from_packets(traffic.window),

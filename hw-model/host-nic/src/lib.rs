@@ -82,8 +82,8 @@ use transport_common::counters::Counter;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH,
-    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
+    BANK_BYTES, CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MAX_BANKS, NodeConfig,
+    RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
 use transport_common::timing_wheel::TimingWheel;
 use transport_common::units::Picoseconds;
@@ -98,7 +98,7 @@ pub use table::HostLocked;
 /// The configuration of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostConfig {
-    /// Own addresses.
+    /// Own addresses, and the bytes of registered memory. Bytes that are never written take no memory of the machine.
     pub node: NodeConfig,
     /// Number of receive cells, at most [`CELLS`].
     pub cells: usize,
@@ -106,9 +106,6 @@ pub struct HostConfig {
     pub longest_frame: u32,
     /// Bytes by which a received frame can grow. With XDP on socket buffers it is 0.
     pub tail_room: u32,
-    /// Bytes of registered memory, at most [`MEMORY_BYTES`]. Bytes that are never written take no memory of the
-    /// machine.
-    pub memory: usize,
 }
 
 impl HostConfig {
@@ -116,13 +113,7 @@ impl HostConfig {
     /// XDP.
     #[must_use]
     pub const fn new(node: NodeConfig) -> Self {
-        Self {
-            node,
-            cells: CELLS,
-            longest_frame: datapath::MAX_FRAME_BYTES,
-            tail_room: u32::MAX,
-            memory: MEMORY_BYTES,
-        }
+        Self { node, cells: CELLS, longest_frame: datapath::MAX_FRAME_BYTES, tail_room: u32::MAX }
     }
 }
 
@@ -144,15 +135,12 @@ impl HostNic {
     /// Creates a card without connections. Its clock is at 0.
     ///
     /// # Panics
-    /// Panics if `config` has more than [`CELLS`] cells or [`MEMORY_BYTES`] of memory.
+    /// Panics if `config` has more than [`CELLS`] cells or more memory than [`MAX_BANKS`].
     #[must_use]
     pub fn new(config: HostConfig) -> Self {
         assert!(config.cells <= CELLS, "{} cells are too many: the maximum is {CELLS}", config.cells);
-        assert!(
-            config.memory <= MEMORY_BYTES,
-            "{} bytes of memory are too many: the maximum is {MEMORY_BYTES}",
-            config.memory
-        );
+        let (memory, most) = (config.node.memory, (MAX_BANKS * BANK_BYTES) as u64);
+        assert!(memory <= most, "{memory} bytes of memory are too many: the maximum is {most}");
         // Zeroed by the allocator: pages that are not touched take no memory.
         let cells: Box<[[u8; CELL_BYTES]]> = bytemuck::zeroed_slice_box(config.cells);
         let scratch: Box<Scratch> = bytemuck::zeroed_box();
@@ -161,7 +149,7 @@ impl HostNic {
             readings: VecDeque::new(),
             config: config.node,
             connections: Connections::new(),
-            memory: vec![0; config.memory],
+            memory: vec![0; memory as usize],
             regions: [Region::default(); REGIONS],
             cells,
             free_cells: (1..=config.cells as u32).collect(),

@@ -14,9 +14,7 @@ use transport_common::datapath::{
     MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
 };
 use transport_common::ids::Rsn;
-use transport_common::queues::{
-    CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, REGIONS, Region,
-};
+use transport_common::queues::{CELL_BYTES, CONNECTIONS, DEFAULT_MEMORY, NodeConfig, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
 use transport_common::transaction::NO_CELL;
@@ -79,12 +77,10 @@ pub struct HostPlatform<'a> {
 }
 
 impl HostMemory {
-    /// Returns `length` bytes of the node's memory, if they start where even the longest copy is in bounds.
+    /// Returns `length` bytes of the node's memory, if there are so many at `offset`.
     fn memory(&mut self, offset: u64, length: u32) -> Option<&mut [u8]> {
-        if offset > (MEMORY_BYTES - MEMORY_GUARD) as u64 || length > MAX_COPY {
-            return None;
-        }
-        self.memory.get_mut(offset as usize..offset as usize + length as usize)
+        let (offset, length) = (usize::try_from(offset).ok()?, length as usize);
+        self.memory.get_mut(offset..offset.checked_add(length)?)
     }
 
     /// Returns 8 aligned bytes of the node's memory.
@@ -280,7 +276,7 @@ impl Memory for HostPlatform<'_> {
     }
 
     fn region(&mut self, rkey: u32) -> Region {
-        self.card.regions[rkey as usize & (REGIONS - 1)]
+        self.card.regions[rkey as usize & (REGIONS - 1)].within(self.card.memory.len() as u64)
     }
 }
 
@@ -399,7 +395,7 @@ impl Services for HostPlatform<'_> {
     }
 }
 
-/// Returns a card's own addresses in the form in which the datapath compares them.
+/// Returns a card's own addresses in the form in which the datapath compares them, with memory of the default size.
 #[must_use]
 pub fn node_config(mac: [u8; 6], ipv4: [u8; 4], ipv6: [u8; 16]) -> NodeConfig {
     NodeConfig {
@@ -407,5 +403,6 @@ pub fn node_config(mac: [u8; 6], ipv4: [u8; 4], ipv6: [u8; 16]) -> NodeConfig {
         ipv6: transport_common::datapath::words(&ipv6),
         ipv4: u32::from_ne_bytes(ipv4),
         interface_index: 0,
+        memory: DEFAULT_MEMORY,
     }
 }

@@ -4,7 +4,7 @@ mod tunnel;
 
 use super::*;
 use transport_common::datapath::{Frames, Memory};
-use transport_common::queues::{AccessFlags, MEMORY_GUARD, Verb, WorkFlags};
+use transport_common::queues::{AccessFlags, DEFAULT_MEMORY, Verb, WorkFlags};
 use transport_common::tape::{Recorded, RunKind, Tape};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::Protocol;
@@ -229,18 +229,23 @@ fn a_damaged_ipv4_header_length_is_told_from_options() {
 }
 
 #[test]
-fn memory_is_refused_where_the_longest_copy_would_not_fit() {
+fn memory_is_refused_where_an_access_does_not_fit() {
     let mut nic = nic(0);
-    let edge = (MEMORY_BYTES - MEMORY_GUARD) as u64;
+    let end = DEFAULT_MEMORY;
     let mut frame = FrameAtHand { bytes: vec![1; 200], ..FrameAtHand::default() };
     let mut platform = nic.platform(&mut frame);
-    assert!(platform.store_value(edge, 1));
-    assert!(!platform.store_value(edge + 1, 1));
+    assert!(platform.store_value(end - 8, 1));
+    assert!(!platform.store_value(end - 7, 1));
     assert!(!platform.store_value(u64::MAX, 1));
-    assert!(platform.frame_to_memory(0, edge, 200));
-    assert!(!platform.frame_to_memory(1, edge, 200), "beyond the frame");
-    assert!(!platform.frame_to_memory(0, edge, 0), "a copy of zero bytes is rejected");
-    assert_eq!(platform.fetch_add(edge + 8, 1), 0);
+    assert!(platform.frame_to_memory(0, end - 200, 200));
+    assert!(!platform.frame_to_memory(1, end - 200, 200), "beyond the frame");
+    assert!(!platform.frame_to_memory(0, end - 199, 200), "beyond the memory");
+    assert!(!platform.frame_to_memory(0, end - 200, 0), "a copy of zero bytes is rejected");
+    assert_eq!(
+        (platform.fetch_add(end - 8, 1), platform.fetch_add(end - 1, 1)),
+        (u64::from_ne_bytes([1; 8]), u64::from_ne_bytes([1; 8]) + 1)
+    );
+    assert_eq!(platform.fetch_add(end, 1), 0);
 }
 
 #[test]

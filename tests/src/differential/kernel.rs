@@ -6,15 +6,16 @@ use anyhow::{Context, Result};
 use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
+use bpf_call::Banks;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::queues::{
-    CELL_BYTES, CELLS, CONNECTIONS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair, REGIONS, Region,
+    CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, NodePage, QueuePair, REGIONS, Region,
 };
 use transport_common::timing_wheel::TimingWheel;
 use transport_user::programs::{ENGINE, REDELIVER, WIRE};
 
-use super::mapping::Mapping;
+use super::mapping::{self, Mapping};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
@@ -73,7 +74,7 @@ pub struct Kernel {
     free_cells: Stack<MapData, u32>,
     round_robin: Array<MapData, u32>,
     queue_pairs: Mapping<QueuePair>,
-    memory: Mapping<u8>,
+    memory: Banks,
     regions: Mapping<Region>,
     node: Mapping<NodePage>,
     wheel: Array<MapData, WheelWords>,
@@ -133,7 +134,7 @@ impl Kernel {
             free_cells: take(&mut object, "CELL_STACK")?,
             round_robin: take(&mut object, "ROUND_ROBIN")?,
             queue_pairs: Mapping::new(&mut object, "QUEUE_PAIRS", CONNECTIONS)?,
-            memory: Mapping::new(&mut object, "MEMORY", MEMORY_BYTES)?,
+            memory: mapping::banks(&mut object, "MEMORY")?,
             regions: Mapping::new(&mut object, "REGIONS", REGIONS)?,
             node: Mapping::new(&mut object, "NODE", 1)?,
             wheel: take(&mut object, "WHEEL")?,
@@ -232,7 +233,8 @@ impl Kernel {
 
     /// Returns the registered memory.
     pub fn memory(&mut self) -> &mut [u8] {
-        self.memory.all()
+        // SAFETY: the mapping holds so many bytes, and no program runs while somebody has them.
+        unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr(), self.memory.bytes()) }
     }
 
     /// Returns the region table.

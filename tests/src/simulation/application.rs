@@ -6,7 +6,7 @@ use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    AccessFlags, Completion, MEMORY_BYTES, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
+    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };
 
 use super::scenario::{End, Link, Profile};
@@ -14,7 +14,10 @@ use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
 
 /// Bytes of memory of one end of a link on its host.
-pub(crate) const END_BYTES: u64 = 16 << 20;
+pub(crate) const END_BYTES: u64 = 15 << 20;
+/// How far the memory of an end begins before the end of a bank, of links with an even and an odd number. The bank ends
+/// in the middle of [`Area::Constant`] or of [`Area::Overlap`], so that some operations are in two banks.
+const BEFORE_END_OF_BANK: [u64; 2] = [0x18000, 0x3000];
 /// The offsets of sources, sinks and receive buffers in this memory.
 const LOCAL: u64 = 5 << 20;
 /// The largest number of segments of a message.
@@ -170,7 +173,7 @@ pub struct Flow {
 
 /// Returns the offset of the memory of an end of link number `link` on its host.
 pub(crate) const fn base(link: usize) -> u64 {
-    link as u64 * END_BYTES
+    (link as u64 + 1) * BANK_BYTES as u64 - BEFORE_END_OF_BANK[link % 2]
 }
 
 impl Flow {
@@ -439,7 +442,7 @@ impl Flow {
             }
             _ => {
                 work.length = 1;
-                work.local_offset = MEMORY_BYTES as u64 - rng.random_range(1..100);
+                work.local_offset = DEFAULT_MEMORY + rng.random_range(0..100);
             }
         }
     }

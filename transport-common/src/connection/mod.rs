@@ -292,7 +292,7 @@ impl Entry {
         c.initiator = Initiator::new(p.tx.rsn, ordered, config.transaction_timeout);
         c.target = Target::new(p.rx.rsn, ordered, config.rnr_timeout_code);
         let max_answer = if config.max_answer == 0 { config.max_segment } else { config.max_answer };
-        c.responder = Responder::new(max_answer, ordered);
+        c.responder = Responder::new(max_answer, ordered, config.memory_pages);
         c.congestion = Congestion::new(Start { fcwnd: p.fcwnd, ncwnd: p.ncwnd, rto: p.rto }, &p.settings);
         c.occupancy =
             Occupancy::new(config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool);

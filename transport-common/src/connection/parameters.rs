@@ -51,6 +51,8 @@ pub struct Config {
     /// Largest user data in our response to a READ of the peer, bytes: what one Pull Data holds. 0 stands for
     /// `max_segment`.
     pub max_answer: u32,
+    /// The node's memory, pages of [`PAGE_BYTES`](crate::queues::PAGE_BYTES). No operation reaches beyond it.
+    pub memory_pages: u32,
     /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256. 0 stands for 256: no
     /// smoothing (F-10.2-2, D-61).
     pub occupancy_weight: u32,

@@ -222,7 +222,7 @@ impl Entry {
         let op = &s.input.operation;
         queues.load_work_request(rsn, &mut s.work_request);
         let verdict = if s.input.packet.protocol == c.endpoint.protocol.number() {
-            rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request)
+            rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request, c.responder.memory())
         } else {
             AnswerVerdict::Misfit
         };

@@ -195,7 +195,8 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
-    if dropped || !c.endpoint.protocol.is_valid(&s.work_request, c.endpoint.max_segment) {
+    let (segment, memory) = (c.endpoint.max_segment, c.responder.memory());
+    if dropped || !c.endpoint.protocol.is_valid(&s.work_request, segment, memory) {
         let (counter, code, resync) = if dropped {
             (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
         } else {

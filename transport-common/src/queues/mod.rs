@@ -15,8 +15,8 @@ use core::sync::atomic::Ordering;
 pub use crate::resources::{CELL_BYTES, CELLS};
 pub use crate::shared::{AtomicU32, AtomicU64, Slot, fence};
 pub use crate::ulp::rdma::{
-    AccessFlags, Completion, MEMORY_BYTES, MEMORY_GUARD, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
-    USABLE_BYTES, Verb, WorkFlags, WorkRequest,
+    AccessFlags, BANK_BYTES, BANK_GUARD, Completion, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES,
+    RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };
 pub use port::Queues;
 
@@ -229,6 +229,8 @@ pub struct NodeConfig {
     pub ipv4: u32,
     /// Index of the interface to send on.
     pub interface_index: u32,
+    /// Bytes of the node's memory, a multiple of [`BANK_BYTES`].
+    pub memory: u64,
 }
 
 const _: () = {

@@ -17,8 +17,7 @@
 use super::boundary::Ulp;
 use super::rdma::{
     AccessFlags, Answer, AnswerKind, Extension, Opcode, Operation, OperationKind, Payload, Place, PlaceFlags,
-    PullVerdict, PushVerdict, Receives, Region, Responder, USABLE_BYTES, UlpCode, Verb, WorkFlags,
-    WorkRequest,
+    PullVerdict, PushVerdict, Receives, Region, Responder, UlpCode, Verb, WorkFlags, WorkRequest,
 };
 use crate::ids::Rsn;
 use crate::wire::cursor::Cursor;
@@ -162,15 +161,15 @@ impl Ulp for Block {
     }
 
     #[inline(always)]
-    fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
+    fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
         const WHOLE: u64 = BLOCK_BYTES as u64 - 1;
         matches!(work.opcode, Verb::WRITE | Verb::READ)
             && !work.flags.contains(WorkFlags::IMMEDIATE)
             && work.length != 0
             && work.length <= max_segment
             && (work.length as u64 | work.remote_address) & WHOLE == 0
-            && work.local_offset <= USABLE_BYTES
-            && work.local_offset + work.length as u64 <= USABLE_BYTES
+            && work.local_offset <= memory
+            && work.local_offset + work.length as u64 <= memory
     }
 
     #[inline(always)]
@@ -324,7 +323,7 @@ mod tests {
     #[test]
     fn a_busy_namespace_is_not_ready() {
         let op = |kind, address| Operation { kind, rkey: 9, address, length: 512, ..Operation::default() };
-        let responder = Responder::new(3000, false);
+        let responder = Responder::new(3000, false, 0);
         let pull = |region: &Region, address| {
             Block::admit_pull(&responder, &op(OperationKind::Read, address), region)
         };
@@ -341,7 +340,7 @@ mod tests {
     fn only_whole_blocks_are_sent() {
         let work =
             WorkRequest { opcode: Verb::WRITE, length: 1024, remote_address: 512, ..WorkRequest::default() };
-        assert!(Block::is_valid(&work, 3072));
+        assert!(Block::is_valid(&work, 3072, 4096));
         for bad in [
             WorkRequest { length: 0, ..work },
             WorkRequest { length: 1023, ..work },
@@ -350,9 +349,10 @@ mod tests {
             WorkRequest { opcode: Verb::SEND_ONLY, ..work },
             WorkRequest { opcode: Verb::FETCH_ADD, ..work },
             WorkRequest { flags: WorkFlags::IMMEDIATE, ..work },
-            WorkRequest { local_offset: USABLE_BYTES, ..work },
+            WorkRequest { local_offset: 4096 - 1023, ..work },
+            WorkRequest { local_offset: u64::MAX, ..work },
         ] {
-            assert!(!Block::is_valid(&bad, 3072), "{bad:?}");
+            assert!(!Block::is_valid(&bad, 3072, 4096), "{bad:?}");
         }
     }
 }

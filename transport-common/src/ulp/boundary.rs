@@ -35,8 +35,9 @@ pub trait Ulp {
     /// Decides about a pull of the peer.
     fn admit_pull(responder: &Responder, op: &Operation, region: &Region) -> PullVerdict;
 
-    /// Returns whether this end can send a work request at all.
-    fn is_valid(work: &WorkRequest, max_segment: u32) -> bool;
+    /// Returns whether this end can send a work request at all: at most `max_segment` bytes of the `memory` bytes that
+    /// the node has.
+    fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool;
 
     /// Writes the ULP part of a request packet. Returns its Request Length (F-7.3-3, F-7.5-2).
     fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u32;

@@ -99,8 +99,12 @@ impl Protocol {
 
     /// See [`Ulp::is_valid`].
     #[inline(always)]
-    pub(crate) fn is_valid(self, work: &WorkRequest, max_segment: u32) -> bool {
-        if self.is_block() { Block::is_valid(work, max_segment) } else { Rdma::is_valid(work, max_segment) }
+    pub(crate) fn is_valid(self, work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
+        if self.is_block() {
+            Block::is_valid(work, max_segment, memory)
+        } else {
+            Rdma::is_valid(work, max_segment, memory)
+        }
     }
 
     /// See [`Ulp::request_payload`].

@@ -3,8 +3,8 @@
 use transport_common::ids::RKey;
 use transport_common::ulp::rdma::{
     Aeth, AnswerVerdict, AtomicEth, Bth, Extension, Opcode, Operation, OperationKind, Payload, RdmaError,
-    Reth, USABLE_BYTES, UlpCode, Verb, WorkFlags, WorkRequest, check_answer, decode_pull, decode_push,
-    decode_response, is_valid, parse_operation, request_payload,
+    Reth, UlpCode, Verb, WorkFlags, WorkRequest, check_answer, decode_pull, decode_push, decode_response,
+    is_valid, parse_operation, request_payload,
 };
 use transport_common::wire::{PacketType, SliceCursor};
 
@@ -12,6 +12,8 @@ const RETH: Reth = Reth { address: 0x1122_3344_5566_7788, rkey: RKey(0x99aa_bbcc
 const ATOMIC: AtomicEth =
     AtomicEth { address: 0x40, rkey: RKey(7), swap_or_add: 0x0102_0304_0506_0708, compare: 9 };
 const SEGMENT: u32 = 5;
+/// Bytes of the node's memory.
+const MEMORY: u64 = 1 << 20;
 
 fn bytes<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
     let mut out = [0; N];
@@ -244,21 +246,21 @@ fn work_requests_become_headers() {
 /// A work request is untrusted: its opcode, its length and its place are checked.
 #[test]
 fn work_requests_are_checked() {
-    let valid = |work: &WorkRequest| is_valid(work, 1000);
+    let valid = |work: &WorkRequest| is_valid(work, 1000, MEMORY);
     for opcode in 0..=255 {
         let known = (Verb::WRITE.0..=Verb::SEND_LAST.0).contains(&opcode);
         assert_eq!(valid(&work(Verb(opcode))), known, "{opcode}");
     }
     let write = work(Verb::WRITE);
     assert!(valid(&WorkRequest { length: 1000, ..write }) && !valid(&WorkRequest { length: 1001, ..write }));
-    let end = |length: u64| WorkRequest { local_offset: USABLE_BYTES - length, ..write };
+    let end = |length: u64| WorkRequest { local_offset: MEMORY - length, ..write };
     assert!(valid(&end(8)) && !valid(&end(7)));
     assert!(!valid(&WorkRequest { local_offset: u64::MAX - 3, ..write }));
     for verb in [Verb::COMPARE_SWAP, Verb::FETCH_ADD] {
         // The length of an atomic is 8, whatever the application wrote.
         assert!(valid(&WorkRequest { length: 5000, ..work(verb) }));
         assert!(!valid(&WorkRequest { remote_address: 0x84, ..work(verb) }), "not aligned");
-        assert!(!valid(&WorkRequest { local_offset: USABLE_BYTES - 7, ..work(verb) }));
+        assert!(!valid(&WorkRequest { local_offset: MEMORY - 7, ..work(verb) }));
     }
     assert!(valid(&WorkRequest { remote_address: 0x81, ..write }));
 }
@@ -267,7 +269,8 @@ fn work_requests_are_checked() {
 #[test]
 fn answers_fit_their_requests() {
     let answer = |kind, length| Operation { kind, length, ..Operation::default() };
-    let check = |kind, length, verb, work: &WorkRequest| check_answer(&answer(kind, length), verb, 8, work);
+    let check =
+        |kind, length, verb, work: &WorkRequest| check_answer(&answer(kind, length), verb, 8, work, MEMORY);
     let (read, swap) = (work(Verb::READ), work(Verb::COMPARE_SWAP));
     let data = OperationKind::ReadResponse;
     let value = OperationKind::AtomicResponse;
@@ -281,7 +284,7 @@ fn answers_fit_their_requests() {
     }
     assert_eq!(check(OperationKind::ErrorResponse, 0, Verb::READ, &read), AnswerVerdict::Error);
     assert_eq!(check(OperationKind::Invalid, 8, Verb::READ, &read), AnswerVerdict::Misfit);
-    for (offset, fits) in [(USABLE_BYTES - 8, true), (USABLE_BYTES - 7, false), (u64::MAX - 7, false)] {
+    for (offset, fits) in [(MEMORY - 8, true), (MEMORY - 7, false), (u64::MAX - 7, false)] {
         let at = |verb| WorkRequest { local_offset: offset, ..work(verb) };
         let (wanted_data, wanted_value) = if fits {
             (AnswerVerdict::Data, AnswerVerdict::Value)

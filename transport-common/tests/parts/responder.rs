@@ -5,9 +5,13 @@ use core::cell::{Cell, RefCell};
 use transport_common::ids::Rsn;
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::{
-    AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, Place, PlaceFlags, PullVerdict,
-    PushVerdict, ReceiveRequest, Receives, Region, Responder, USABLE_BYTES, UlpCode, Verb,
+    AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, PAGE_BYTES, Place, PlaceFlags,
+    PullVerdict, PushVerdict, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
 };
+
+/// Pages and bytes of the node's memory.
+const PAGES: u32 = 3;
+const MEMORY: u64 = PAGES as u64 * PAGE_BYTES;
 
 /// An application that has posted some receives of 100 bytes.
 #[derive(Default)]
@@ -63,7 +67,7 @@ fn admit(
 
 #[test]
 fn a_write_has_a_place_or_no_access() {
-    let (mut responder, application) = (Responder::new(1000, true), Application::default());
+    let (mut responder, application) = (Responder::new(1000, true, PAGES), Application::default());
     let write =
         Operation { kind: OperationKind::Write, rkey: 7, address: 12, length: 500, ..Operation::default() };
     let writable = region(AccessFlags::REMOTE_WRITE);
@@ -86,7 +90,7 @@ fn a_write_has_a_place_or_no_access() {
 /// F-6.4-1: without a posted receive nothing changes, so the same SEND can be offered again.
 #[test]
 fn a_send_waits_for_a_receive_and_completes_it() {
-    let (mut responder, application) = (Responder::new(1000, true), Application::default());
+    let (mut responder, application) = (Responder::new(1000, true, PAGES), Application::default());
     let none = Region::default();
     let (first, last) = (send(1, 0, 60), send(0, 1, 40));
     let before = responder;
@@ -109,7 +113,7 @@ fn a_send_waits_for_a_receive_and_completes_it() {
 /// D-84: a message that is too long ends its receive in error, and the next one gets the next receive.
 #[test]
 fn a_message_that_does_not_fit_ends_its_receive() {
-    let (mut responder, application) = (Responder::new(1000, true), Application::default());
+    let (mut responder, application) = (Responder::new(1000, true, PAGES), Application::default());
     application.posted.set(2);
     let none = Region::default();
     assert_eq!(admit(&mut responder, &send(1, 1, 101), &none, &application).0, PushVerdict::Invalid);
@@ -123,13 +127,13 @@ fn a_message_that_does_not_fit_ends_its_receive() {
         PushVerdict::Invalid,
         "no first"
     );
-    let mut unordered = Responder::new(1000, false);
+    let mut unordered = Responder::new(1000, false, PAGES);
     assert_eq!(admit(&mut unordered, &send(1, 0, 4), &none, &application).0, PushVerdict::Invalid);
 }
 
 #[test]
 fn a_pull_is_answered_or_executed_first() {
-    let responder = Responder::new(256, true);
+    let responder = Responder::new(256, true, PAGES);
     let pull = |kind, length| Operation { kind, rkey: 7, address: 8, length, ..Operation::default() };
     let all = region(AccessFlags::all());
     let read = |length| responder.admit_pull(&pull(OperationKind::Read, length), &all);
@@ -148,14 +152,14 @@ fn a_pull_is_answered_or_executed_first() {
 #[test]
 fn a_receive_outside_the_memory_takes_nothing() {
     for (base, length, verdict) in [
-        (USABLE_BYTES - 100, 100, PushVerdict::Take),
-        (USABLE_BYTES - 99, 100, PushVerdict::Invalid),
-        (USABLE_BYTES - 99, 99, PushVerdict::Take),
-        (USABLE_BYTES, 0, PushVerdict::Take),
-        (USABLE_BYTES + 1, 0, PushVerdict::Invalid),
+        (MEMORY - 100, 100, PushVerdict::Take),
+        (MEMORY - 99, 100, PushVerdict::Invalid),
+        (MEMORY - 99, 99, PushVerdict::Take),
+        (MEMORY, 0, PushVerdict::Take),
+        (MEMORY + 1, 0, PushVerdict::Invalid),
         (u64::MAX - 50, 100, PushVerdict::Invalid),
     ] {
-        let (mut responder, application) = (Responder::new(1000, true), Application::default());
+        let (mut responder, application) = (Responder::new(1000, true, PAGES), Application::default());
         application.posted.set(1);
         application.base.set(base);
         let found = admit(&mut responder, &send(1, 1, length), &Region::default(), &application).0;

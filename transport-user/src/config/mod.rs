@@ -4,6 +4,7 @@
 //! [node]
 //! interface = "veth0"
 //! address   = "10.7.0.1"
+//! memory    = "1GiB"                # what its regions share; without it, 256MiB
 //!
 //! [[connection]]
 //! local_cid = 5
@@ -66,6 +67,7 @@ use crate::congestion::{Algorithms, CongestionControl, CongestionParameters};
 use crate::connection_manager::Limits;
 use crate::engine::EngineOptions;
 use crate::mac::Mac;
+use crate::memory;
 use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
 use crate::rate_update::RateUpdateOptions;
@@ -102,6 +104,8 @@ pub struct NodeSection {
     pub address: IpAddr,
     /// IP MTU in bytes. If absent, the node uses the MTU of the interface.
     pub mtu: Option<u32>,
+    /// Bytes of memory that the node's regions share.
+    pub memory: u64,
     /// Whether to use the card's receive timestamps. If absent, the node uses them where they are available.
     pub hardware_timestamps: Option<bool>,
     /// Name of the node and of its socket. If the file has none, this is the name of the interface.
@@ -279,6 +283,7 @@ impl NodeSection {
             interface,
             address,
             mtu: None,
+            memory: memory::DEFAULT,
             hardware_timestamps: None,
             name,
             control_port: DEFAULT_CONTROL_PORT,
@@ -293,6 +298,7 @@ impl NodeSection {
     pub fn options(&self) -> NodeOptions {
         NodeOptions {
             mtu: self.mtu,
+            memory: self.memory,
             hardware_timestamps: self.hardware_timestamps,
             rate_update: self.rate_update,
             engine: self.engine,
@@ -306,6 +312,7 @@ impl NodeSection {
         let address = table.address("address");
         let address = table.require("address", address, "\"10.7.0.1\"");
         let mtu = table.integer("mtu", MTU_RANGE.0, MTU_RANGE.1).map(|mtu| mtu as u32);
+        let memory = table.size("memory", memory::DEFAULT, memory::MOST);
         let hardware_timestamps = table.boolean("hardware_timestamps");
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
@@ -330,6 +337,7 @@ impl NodeSection {
         Some(Self {
             name: name.unwrap_or_else(|| interface.clone()),
             mtu,
+            memory: memory.unwrap_or(memory::DEFAULT),
             hardware_timestamps,
             control_port: port.map_or(DEFAULT_CONTROL_PORT, |port| port as u16),
             tuning,

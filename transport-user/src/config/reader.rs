@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::mac::Mac;
-use crate::quantity::{format_duration, parse_duration};
+use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 
 /// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +177,22 @@ impl<'c, 's> Reader<'c, 's> {
                 return Ok(duration);
             }
             Err(format!("\"{written}\" is out of range; {allowed}"))
+        })
+    }
+
+    /// Reads a size in `low..=high` bytes: a whole number of bytes, or a string with a unit.
+    pub(super) fn size(&mut self, name: &'static str, low: u64, high: u64) -> Option<u64> {
+        self.value(name, |value| {
+            let wanted = format!("a size from \"{}\" to \"{}\"", format_size(low), format_size(high));
+            let written = match value {
+                DeValue::Integer(integer) => decimal(integer)?,
+                _ => text(value, &wanted)?.to_owned(),
+            };
+            let size = parse_size(&written)?;
+            if (low..=high).contains(&size) {
+                return Ok(size);
+            }
+            Err(format!("\"{written}\" is out of range; allowed: {wanted}"))
         })
     }
 

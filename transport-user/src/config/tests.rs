@@ -168,7 +168,7 @@ transaction_timeout = "1h"
     let expected = [
         "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
         "line 3: node.interface: is not the name of an interface: use a name that `ip link` shows",
-        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, hardware_timestamps, name, control_port, congestion, tuning, rate_update, engine, limits",
+        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, memory, hardware_timestamps, name, control_port, congestion, tuning, rate_update, engine, limits",
         "line 5: node.mtu: 9000 is out of range; allowed: a whole number from 1280 to 3498",
         "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
         "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",
@@ -299,4 +299,29 @@ fn a_binary_file_is_no_node_file() {
     let refused = NodeFile::load(&file);
     std::fs::remove_file(&file).expect("it was written");
     assert!(refused.expect_err("binary").to_string().contains("is not a text file"));
+}
+
+/// The memory of a node is a size with or without a unit.
+#[test]
+fn the_memory_of_a_node_is_a_size() {
+    let parse = |memory: &str| {
+        let file = format!("[node]\ninterface = \"veth0\"\naddress = \"10.7.0.1\"\nmemory = {memory}\n");
+        NodeFile::parse(&file).map(|file| file.node.memory)
+    };
+    assert_eq!(parse("\"1GiB\"").ok(), Some(1 << 30));
+    assert_eq!(parse("268435456").ok(), Some(256 << 20));
+    for (memory, begin) in [
+        (
+            "\"1MiB\"",
+            "line 4: node.memory: \"1MiB\" is out of range; allowed: a size from \"256MiB\" to \"64GiB\"",
+        ),
+        ("\"65GiB\"", "line 4: node.memory: \"65GiB\" is out of range"),
+        ("0", "line 4: node.memory: \"0\" is out of range"),
+        ("\"much\"", "line 4: node.memory: \"much\" is not a size"),
+        ("true", "line 4: node.memory: is a boolean; allowed: a size from \"256MiB\" to \"64GiB\""),
+    ] {
+        let wrong = parse(memory).expect_err("a mistake");
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert!(wrong[0].to_string().starts_with(begin), "{} instead of {begin}", wrong[0]);
+    }
 }

@@ -21,12 +21,12 @@ use transport_common::datapath::{
     MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Services as _,
     UDP_AT,
 };
-use transport_common::queues::{CONNECTIONS, MEMORY_BYTES};
+use transport_common::queues::{BANK_BYTES, CONNECTIONS};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::{Bytes as _, Cursor as _};
 
-use fixture::{CELLS, FRAME_LIMIT, frame_of, scratch};
+use fixture::{CELLS, FRAME_LIMIT, MEMORY, frame_of, scratch};
 
 pub use fixture::{Fixture, node};
 
@@ -173,35 +173,48 @@ fn sums_are_those_of_the_bytes(node: &mut impl Fixture) {
 
 fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
     let frame = bytes(1000);
-    for (offset, at, length) in [(0, 0, 1), (14, 1001, 256), (14, 4099, 257), (0, 8192, 1000)] {
+    let bank = BANK_BYTES as u64;
+    let copies = [(0, 0, 1), (14, 1001, 256), (14, 4099, 257), (0, 8192, 1000)];
+    // Across the end of a bank, at the end of one, and at the end of the memory.
+    let at_ends =
+        [(0, bank - 1, 2), (5, 2 * bank - 999, 995), (1, bank - 300, 300), (0, MEMORY - 1000, 1000)];
+    for (offset, at, length) in copies.into_iter().chain(at_ends) {
         let mut platform = node.with(frame_of(frame.clone()));
         assert!(platform.frame_to_memory(offset, at, length));
         assert!(platform.memory_to_frame(at, 0, length));
         let copied = &frame[offset as usize..(offset + length) as usize];
         assert_eq!(content(&mut platform)[..length as usize], *copied);
+        assert!(same(platform.sum_memory(at, length), copied), "{length} at {at}");
     }
     let mut platform = node.with(frame_of(frame.clone()));
     assert!(platform.frame_to_memory(0, 0, 1000));
     let refused = [(0, 0, 0), (1, 0, 1000), (0, 0, MAX_COPY + 1), (1000, 0, 1), (0, u64::MAX, 8)];
-    for (offset, at, length) in refused.into_iter().chain([(0, MEMORY_BYTES as u64, 8)]) {
+    let beyond = [(0, MEMORY, 8), (0, MEMORY - 999, 1000), (900, bank - 50, 101)];
+    for (offset, at, length) in refused.into_iter().chain(beyond) {
         assert!(!platform.frame_to_memory(offset, at, length), "{length} from {offset} to {at}");
         assert!(!platform.memory_to_frame(at, offset, length), "{length} from {at} to {offset}");
     }
     assert_eq!(content(&mut platform), frame, "nothing has changed");
     assert!(platform.memory_to_frame(0, 0, 1000));
     assert_eq!(content(&mut platform), frame, "nor in memory");
+    for at in [bank - 3, MEMORY - 8] {
+        assert!(platform.store_value(at, 0x0807_0605_0403_0201) && platform.memory_to_frame(at, 0, 8));
+        assert_eq!(content(&mut platform)[..8], 0x0807_0605_0403_0201u64.to_ne_bytes(), "at {at}");
+    }
 }
 
 fn atomics_change_whole_words(node: &mut impl Fixture) {
     let mut platform = node.with(frame_of(vec![0; 64]));
     assert!(platform.store_value(4096, 5) && platform.store_value(4105, 9), "any alignment is valid");
-    assert!(!platform.store_value(u64::MAX, 1) && !platform.store_value(MEMORY_BYTES as u64, 1));
+    for outside in [u64::MAX, MEMORY, MEMORY - 7] {
+        assert!(!platform.store_value(outside, 1), "{outside}");
+    }
     assert!(platform.store_value(4096, 5));
     assert_eq!(platform.fetch_add(4096, u64::MAX), 5);
     assert_eq!(platform.compare_swap(4096, 5, 7), 4, "a different value does not change");
     assert_eq!(platform.compare_swap(4096, 4, 8), 4);
     assert_eq!(platform.fetch_add(4096, 0), 8);
-    for outside in [MEMORY_BYTES as u64, u64::MAX - 7] {
+    for outside in [MEMORY, u64::MAX - 7] {
         assert_eq!((platform.fetch_add(outside, 1), platform.compare_swap(outside, 0, 1)), (0, 0));
     }
 }

@@ -8,7 +8,7 @@ use transport_common::queues::{AccessFlags, CONNECTIONS, REGIONS, Region};
 use transport_common::transaction::TRANSACTIONS;
 use transport_common::units::Picoseconds;
 
-use super::fixture::{Fixture, IPV4, IPV6, MAC, frame_of};
+use super::fixture::{Fixture, IPV4, IPV6, MAC, MEMORY, frame_of};
 use crate::testbed;
 
 /// A frame is for this node only if both its MAC and its IP address are.
@@ -64,7 +64,7 @@ pub(super) fn the_card_reports_arrival_and_buffer(node: &mut impl Fixture) {
 pub(super) fn regions_are_found_by_their_index(node: &mut impl Fixture) {
     let key = |index: usize| Region {
         offset: 4096 * index as u64,
-        length: 1 << 33,
+        length: MEMORY / 2,
         key: (7 * REGIONS + index) as u32,
         access: AccessFlags::REMOTE_WRITE,
     };
@@ -77,6 +77,16 @@ pub(super) fn regions_are_found_by_their_index(node: &mut impl Fixture) {
     assert_eq!(platform.region(1), Region::default(), "it is free");
     assert_eq!(platform.region(u32::MAX), key(REGIONS - 1), "any key has an entry");
     drop(platform);
+    // The table is untrusted.
+    let last = key(REGIONS - 1);
+    for (length, found) in
+        [(MEMORY - last.offset, true), (MEMORY - last.offset + 1, false), (u64::MAX, false)]
+    {
+        let region = Region { length, ..last };
+        node.arrange(|nic| nic.register(region));
+        let expected = if found { region } else { Region::default() };
+        assert_eq!(node.with(frame_of(vec![0; 64])).region(last.key), expected, "{length} bytes");
+    }
     node.arrange(|nic| [0, REGIONS - 1].into_iter().for_each(|index| nic.deregister(key(index).key)));
 }
 

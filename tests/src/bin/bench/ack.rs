@@ -11,7 +11,9 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
-use transport_common::queues::{AccessFlags, QueuePair, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{
+    AccessFlags, DEFAULT_MEMORY, PAGE_BYTES, QueuePair, Region, Verb, WorkFlags, WorkRequest,
+};
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 
 use crate::cost::{self, Cost};
@@ -170,6 +172,7 @@ fn parameters(side: usize) -> Parameters {
             ack_coalescing: Ticks(61),
             transaction_timeout: Ticks(7_000_000),
             max_segment: 1024,
+            memory_pages: (DEFAULT_MEMORY / PAGE_BYTES) as u32,
             // The clock of the machine is far ahead of the clock in the packets.
             replay_margin: PicosecondSpan(u64::MAX / 4),
             ..Config::default()

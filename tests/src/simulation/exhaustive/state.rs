@@ -3,7 +3,9 @@
 use host_nic::{Doorbells, HostConfig, HostNic, testbed};
 use transport_common::connection::Entry;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{AccessFlags, CONNECTIONS, Completion, QueuePair, ReceiveRequest, Region};
+use transport_common::queues::{
+    AccessFlags, CONNECTIONS, Completion, NodeConfig, PAGE_BYTES, QueuePair, ReceiveRequest, Region,
+};
 use transport_common::timing_wheel::TimingWheel;
 use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 
@@ -22,7 +24,7 @@ const REMOTE_BYTES: u64 = 512;
 pub(super) const RECEIVES: u64 = 1024;
 /// Bytes of a host's memory that are used.
 pub(super) const USED: usize = 1536;
-const MEMORY: usize = 1 << 16;
+const MEMORY: u64 = 1 << 16;
 const CELLS: usize = 4;
 /// An engine frame with a multiple of this number looks at the timing wheel.
 const LOOKS_AT_WHEEL: u64 = 8;
@@ -111,11 +113,12 @@ fn bytes(queues: &QueuePair) -> Vec<u8> {
 impl<'a> Small<'a> {
     pub(super) fn new(world: &'a SmallWorld) -> Self {
         let mut hosts = [0, 1].map(|side| {
-            let config = HostConfig::new(testbed::node(side));
-            let mut nic = HostNic::new(HostConfig { cells: 4, memory: MEMORY, ..config });
+            let node = NodeConfig { memory: MEMORY, ..testbed::node(side) };
+            let mut nic = HostNic::new(HostConfig { cells: 4, ..HostConfig::new(node) });
             let mut parameters = testbed::connection(side, SLOT);
             parameters.config.ordered = world.ordered.into();
             parameters.config.checksum = 0;
+            parameters.config.memory_pages = (MEMORY / PAGE_BYTES) as u32;
             // Whether a packet asks for an ACK depends on how many were sent before, and would tell states apart that
             // differ in nothing else. The last packet of a burst asks in any case.
             parameters.config.ack_request_percent = 0;

@@ -3,13 +3,21 @@
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
-/// Bytes of registered memory per node.
-pub const MEMORY_BYTES: usize = 256 << 20;
-/// Guard at the end of the memory. No access of the datapath starts in it, so a packet of maximum size stays
-/// inside the memory.
-pub const MEMORY_GUARD: usize = 8192;
-/// Bytes of the memory that requests and regions may name.
-pub const USABLE_BYTES: u64 = (MEMORY_BYTES - MEMORY_GUARD) as u64;
+/// Bytes of a memory bank, a power of two. A node's memory is a number of banks, which follow each other without a
+/// gap: an access may begin in one and end in the next.
+pub const BANK_BYTES: usize = 16 << 20;
+/// Bytes after each bank in the kernel, which nothing reads or writes. With them, the verifier can see that the
+/// longest copy stays inside a bank. They are a page of every architecture, so that banks can be mapped one after
+/// the other.
+pub const BANK_GUARD: usize = 64 << 10;
+/// Largest number of banks of a node: 64 GiB.
+pub const MAX_BANKS: usize = 4096;
+/// Banks of a node that asks for no other number: 256 MiB.
+pub const DEFAULT_BANKS: usize = 16;
+/// Bytes of these banks.
+pub const DEFAULT_MEMORY: u64 = (DEFAULT_BANKS * BANK_BYTES) as u64;
+/// Bytes of a page, in which a connection counts the node's memory.
+pub const PAGE_BYTES: u64 = 4096;
 
 bitflags! {
     /// What a peer may do with a region.
@@ -45,8 +53,15 @@ pub struct Region {
 }
 
 impl Region {
-    /// Returns the memory offset of `[address, address + length)` if key, rights and bounds allow the access. The
-    /// table is untrusted, so the part of a region beyond the usable memory is refused too.
+    /// Returns the region if it lies within `memory` bytes, otherwise a free entry. The table is untrusted.
+    #[inline(always)]
+    #[must_use]
+    pub fn within(self, memory: u64) -> Self {
+        if self.length > memory || self.offset > memory - self.length { Self::default() } else { self }
+    }
+
+    /// Returns the memory offset of `[address, address + length)` if key, rights and bounds allow the access to a
+    /// region that lies [`within`](Self::within) the node's memory.
     #[inline(always)]
     pub fn resolve(&self, key: u32, access: AccessFlags, address: u64, length: u32) -> Option<u64> {
         if key == 0 || self.key != key || !self.access.contains(access) {
@@ -55,12 +70,15 @@ impl Region {
         if address > self.length || self.length - address < length as u64 {
             return None;
         }
-        let offset = self.offset.wrapping_add(address);
-        if offset > USABLE_BYTES || offset + length as u64 > USABLE_BYTES { None } else { Some(offset) }
+        Some(self.offset.wrapping_add(address))
     }
 }
 
-const _: () = assert!(size_of::<Region>() == 24);
+const _: () = {
+    assert!(size_of::<Region>() == 24);
+    assert!(BANK_BYTES.is_power_of_two() && (BANK_BYTES as u64).is_multiple_of(PAGE_BYTES));
+    assert!((MAX_BANKS * BANK_BYTES) as u64 / PAGE_BYTES <= u32::MAX as u64);
+};
 
 #[cfg(test)]
 mod tests {
@@ -82,10 +100,18 @@ mod tests {
         assert_eq!(REGION.resolve(7, AccessFlags::REMOTE_ATOMIC, 0, 8), None);
         assert_eq!(REGION.resolve(8, AccessFlags::REMOTE_READ, 0, 8), None);
         assert_eq!(Region::default().resolve(0, AccessFlags::REMOTE_READ, 0, 0), None);
-        let beyond = Region { offset: USABLE_BYTES - 10, ..REGION };
-        assert_eq!(beyond.resolve(7, AccessFlags::REMOTE_READ, 0, 10), Some(USABLE_BYTES - 10));
-        assert_eq!(beyond.resolve(7, AccessFlags::REMOTE_READ, 1, 10), None);
-        let wraps = Region { offset: u64::MAX - 10, length: u64::MAX, ..REGION };
-        assert_eq!(wraps.resolve(7, AccessFlags::REMOTE_READ, 0, 10), None);
+    }
+
+    #[test]
+    fn a_region_beyond_the_memory_is_no_region() {
+        assert_eq!(REGION.within(4196), REGION);
+        assert_eq!(REGION.within(4195), Region::default());
+        for (offset, length) in [(u64::MAX, 1), (1, u64::MAX), (u64::MAX - 10, u64::MAX), (8192, 1)] {
+            assert_eq!(
+                Region { offset, length, ..REGION }.within(8192),
+                Region::default(),
+                "{offset} {length}"
+            );
+        }
     }
 }

@@ -19,7 +19,9 @@ pub use decode::{
     decode_push, decode_push_after, decode_response, decode_response_after,
 };
 pub use headers::{Aeth, AtomicEth, Bth, Reth};
-pub use memory::{AccessFlags, MEMORY_BYTES, MEMORY_GUARD, Region, USABLE_BYTES};
+pub use memory::{
+    AccessFlags, BANK_BYTES, BANK_GUARD, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES, Region,
+};
 pub use packet::{Extension, Operation, OperationKind, Payload, parse_operation};
 pub use requester::{
     AnswerVerdict, check_answer, is_pull, is_valid, label, request_payload, response_payload,

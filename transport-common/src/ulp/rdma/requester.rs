@@ -3,8 +3,8 @@
 
 use super::{
     ATOMIC_RESPONSE_LEN, Aeth, Answer, AnswerKind, Extension, IMMEDIATE_LEN, Opcode, Operation,
-    OperationKind, Payload, RESPONSE_HEADER_LEN, SEND_HEADER_LEN, USABLE_BYTES, Verb, WRITE_HEADER_LEN,
-    WorkFlags, WorkRequest,
+    OperationKind, Payload, RESPONSE_HEADER_LEN, SEND_HEADER_LEN, Verb, WRITE_HEADER_LEN, WorkFlags,
+    WorkRequest,
 };
 use crate::transaction::{Kind, Label};
 
@@ -22,10 +22,10 @@ pub const fn label(work: &WorkRequest) -> Label {
     Label { kind, opcode: work.opcode.0, flags: work.flags.bits(), length: work.length }
 }
 
-/// Returns whether a work request can be sent at all: a known operation on memory of this node, not longer than a
-/// segment.
+/// Returns whether a work request can be sent at all: a known operation on the `memory` bytes of this node, not longer
+/// than a segment.
 #[inline(always)]
-pub const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
+pub const fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
     const FIRST: u8 = Verb::WRITE.0;
     const LAST: u8 = Verb::SEND_LAST.0;
     let atomic = matches!(work.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD);
@@ -33,8 +33,8 @@ pub const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
     matches!(work.opcode.0, FIRST..=LAST)
         && length <= max_segment as u64
         && (!atomic || work.remote_address & 7 == 0)
-        && work.local_offset <= USABLE_BYTES
-        && work.local_offset + length <= USABLE_BYTES
+        && work.local_offset <= memory
+        && work.local_offset + length <= memory
 }
 
 /// Writes the ULP part of a request packet. Returns its Request Length (F-7.3-3, F-7.5-2).
@@ -140,14 +140,20 @@ pub enum AnswerVerdict {
     Misfit,
 }
 
-/// Checks whether the answer `op` fits `work`, a pull of `opcode` for `length` bytes (F-8.4.3.2-1..3, D-48). The
-/// work request is read from the application's memory a second time, so `opcode` and `length` are those recorded
-/// when the request was sent.
+/// Checks whether the answer `op` fits `work`, a pull of `opcode` for `length` bytes (F-8.4.3.2-1..3, D-48), and the
+/// `memory` bytes of this node. The work request is read from the application's memory a second time, so `opcode` and
+/// `length` are those recorded when the request was sent.
 #[inline(always)]
-pub const fn check_answer(op: &Operation, code: Verb, length: u32, work: &WorkRequest) -> AnswerVerdict {
+pub const fn check_answer(
+    op: &Operation,
+    code: Verb,
+    length: u32,
+    work: &WorkRequest,
+    memory: u64,
+) -> AnswerVerdict {
     let read = matches!(code, Verb::READ);
     let end = work.local_offset.wrapping_add(op.length as u64);
-    let in_bounds = work.local_offset <= USABLE_BYTES && end <= USABLE_BYTES;
+    let in_bounds = work.local_offset <= memory && end <= memory;
     match op.kind {
         OperationKind::ReadResponse if read && op.length <= length && in_bounds => AnswerVerdict::Data,
         OperationKind::AtomicResponse if !read && in_bounds => AnswerVerdict::Value,

@@ -2,8 +2,8 @@
 //! SEND.
 
 use super::{
-    AccessFlags, Completion, Operation, OperationKind, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
-    USABLE_BYTES, UlpCode, Verb, WorkFlags,
+    AccessFlags, Completion, Operation, OperationKind, PAGE_BYTES, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
+    Region, UlpCode, Verb, WorkFlags,
 };
 use crate::ids::Rsn;
 use crate::transaction::CompletionCode;
@@ -134,14 +134,20 @@ pub struct Responder {
     pub max_answer: u32,
     /// 1: requests arrive in the order in which they were submitted.
     pub ordered: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The node's memory, pages of [`PAGE_BYTES`].
+    pub memory_pages: u32,
 }
 
 impl Responder {
-    /// Creates a responder that has received nothing yet.
-    pub fn new(max_answer: u32, ordered: bool) -> Self {
-        Self { max_answer, ordered: ordered as u32, ..Self::default() }
+    /// Creates a responder on `memory_pages` pages of memory that has received nothing yet.
+    pub fn new(max_answer: u32, ordered: bool, memory_pages: u32) -> Self {
+        Self { max_answer, ordered: ordered as u32, memory_pages, ..Self::default() }
+    }
+
+    /// Returns the bytes of the node's memory. Neither end of an operation lies beyond them.
+    #[inline(always)]
+    pub const fn memory(&self) -> u64 {
+        self.memory_pages as u64 * PAGE_BYTES
     }
 
     /// Returns whether a receive is posted.
@@ -217,12 +223,13 @@ impl Responder {
         let receive = receives.receive(self.receive_next);
         let offset = self.receive_offset as u64;
         let end = offset + op.length as u64;
+        let memory = self.memory();
+        let fits = end <= receive.length as u64
+            && receive.local_offset <= memory
+            && end <= memory - receive.local_offset;
         place.memory_offset = receive.local_offset.wrapping_add(offset);
         place.receive = self.receive_next;
         place.message_length = end as u32;
-        let fits = end <= receive.length as u64
-            && receive.local_offset <= USABLE_BYTES
-            && receive.local_offset + end <= USABLE_BYTES;
         if op.last != 0 || !fits {
             self.receive_next = self.receive_next.wrapping_add(1);
             self.abandon_message();

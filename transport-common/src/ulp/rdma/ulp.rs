@@ -43,8 +43,8 @@ impl Ulp for Rdma {
     }
 
     #[inline(always)]
-    fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
-        super::is_valid(work, max_segment)
+    fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
+        super::is_valid(work, max_segment, memory)
     }
 
     #[inline(always)]

@@ -105,6 +105,7 @@ pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters 
             ack_coalescing: Ticks::from_nanos(8_000),
             transaction_timeout: Ticks::from_nanos(2_000_000_000),
             max_segment: MAX_SEGMENT,
+            memory_pages: 1 << 16,
             replay_margin: PicosecondSpan::from_nanos(100_000_000),
             ..Config::default()
         },

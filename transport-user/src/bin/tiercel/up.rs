@@ -73,6 +73,7 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     }
     node.address = arguments.address.unwrap_or(node.address);
     node.mtu = arguments.mtu.or(node.mtu);
+    node.memory = arguments.memory.unwrap_or(node.memory);
     node.hardware_timestamps = arguments.hardware_timestamps.or(node.hardware_timestamps);
     node.control_port = arguments.control_port.unwrap_or(node.control_port);
     Ok(file)
@@ -128,8 +129,7 @@ fn receive_directory(directory: Option<&Path>) -> Result<Option<PathBuf>, Exit> 
 mod tests {
     use super::*;
 
-    const FILE: &str =
-        "[node]\ninterface = \"veth0\"\naddress = \"10.7.0.1\"\nmtu = 1500\ncontrol_port = 5000\n";
+    const FILE: &str = "[node]\ninterface = \"veth0\"\naddress = \"10.7.0.1\"\nmtu = 1500\nmemory = \"300MiB\"\ncontrol_port = 5000\n";
 
     #[test]
     fn options_outrank_the_node_file() {
@@ -140,16 +140,18 @@ mod tests {
             |arguments: Up| node_file(&Up { config: Some(config.clone()), ..arguments }).expect("good").node;
         let plain = read(Up::default());
         assert_eq!((plain.name.as_str(), plain.mtu, plain.control_port), ("veth0", Some(1500), 5000));
+        assert_eq!(plain.memory, 300 << 20);
         let other = read(Up {
             interface: Some("eth1".into()),
             address: "10.7.0.9".parse().ok(),
             mtu: Some(1400),
+            memory: Some(1 << 30),
             control_port: Some(6000),
             ..Up::default()
         });
         assert_eq!((other.interface.as_str(), other.name.as_str()), ("eth1", "eth1"));
         assert_eq!(other.address.to_string(), "10.7.0.9");
-        assert_eq!((other.mtu, other.control_port), (Some(1400), 6000));
+        assert_eq!((other.mtu, other.control_port, other.memory), (Some(1400), 6000, 1 << 30));
         let named = read(Up { name: Some("left".into()), interface: Some("eth1".into()), ..Up::default() });
         assert_eq!((named.interface.as_str(), named.name.as_str()), ("eth1", "left"));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use transport_user::Transmit;
-use transport_user::quantity::{parse_duration, parse_u32, whole};
+use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
 
 /// The arguments of `up`. An option takes precedence over the node file.
 #[derive(Debug, Default, Args)]
@@ -28,6 +28,10 @@ pub(crate) struct Up {
     /// with an MTU of at most 3498 [default: from the node file, else the interface's MTU].
     #[arg(long, value_name = "BYTES", value_parser = parse_u32)]
     pub(crate) mtu: Option<u32>,
+    /// Memory that the node's regions share, 256MiB to 64GiB, rounded up to 16 MiB; the kernel takes it from the machine when
+    /// the node comes up [default: from the node file, else 256MiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) memory: Option<u64>,
     /// TCP port of the connection manager, 1 to 65535 [default: from the node file, else 4792].
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) control_port: Option<u16>,

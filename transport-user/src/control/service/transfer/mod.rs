@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use transport_common::ids::Cid;
-use transport_common::queues::MEMORY_BYTES;
 
 use super::super::protocol::answer::Copied;
 use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
 use crate::connection_manager::{FileMessage, PeerSource, Via};
+use crate::memory;
 
 mod part;
 mod sink;
@@ -45,7 +45,7 @@ const MOST_MEMORY: u64 = 8 << 20;
 const SERVED: usize = 8;
 const SERVED_EACH: usize = 2;
 // Transfers that peers began leave at least three quarters of the node's memory free.
-const _: () = assert!(SERVED as u64 * MOST_MEMORY <= MEMORY_BYTES as u64 / 4);
+const _: () = assert!(SERVED as u64 * MOST_MEMORY <= memory::DEFAULT / 4);
 /// A transfer fails if the peer sends no step for this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Like [`PATIENCE`], for a transfer that the peer began. It is shorter, because the transfer uses memory and no
