@@ -11,6 +11,7 @@ use tiercel_tests::{Host, Pair, need_root};
 use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
+use transport_common::security::SecurityDrops;
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::ack::{AckHeader, Eack};
@@ -21,6 +22,7 @@ use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_common::wire::{PacketType, ProtocolType};
+use transport_user::connection_manager::{Host as _, NodeHost};
 use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection, Tunnel};
 
 /// Registered at the node; D-84: the first R_Key is 1.
@@ -96,6 +98,13 @@ impl Target {
         Ok(())
     }
 
+    /// What the security check of the connection has refused, as the connection manager sees it.
+    fn refused(&self) -> SecurityDrops {
+        let all = NodeHost::new(self.node.clone()).refusals();
+        let own = all.iter().find(|refusals| refusals.cid == CID_A);
+        own.map_or(SecurityDrops::default(), |refusals| refusals.drops)
+    }
+
     /// A frame that was received long ago. It is valid, but it changes nothing.
     fn duplicate(&mut self) -> Vec<u8> {
         let packet = self.duplicate_packet();
@@ -153,6 +162,7 @@ fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
 
 /// F-9.2.2.1-1, D-09, D-23 steps 1 to 4: version, types, connection, function, SPI, replay.
 fn bad_fields(target: &mut Target) -> Result<()> {
+    let before = target.refused();
     let versions = target.changed([0x00, 0x20, 0xf0].map(|version| (0, 0x0f, version)));
     target.expect(Counter::DropFalconVersion, "Falcon versions other than 1", &versions)?;
     let types = target.changed([1, 2, 4, 7, 11, 12, 13, 14, 15].map(|kind| (7, 0xe1, kind << 1)));
@@ -194,6 +204,15 @@ fn bad_fields(target: &mut Target) -> Result<()> {
         flow.falcon(&psp, &packet)
     });
     target.expect(Counter::DropSource, "packets of other hosts", &sources)?;
+    // F-11-12, D-59: from the connection's own counts the connection manager makes events.
+    let expected = SecurityDrops {
+        source: before.source + 3,
+        spi: before.spi + 3,
+        replay: before.replay + 2,
+        iv_ahead: before.iv_ahead + 2,
+        ..before
+    };
+    assert_eq!(target.refused(), expected);
     target.works()
 }
 

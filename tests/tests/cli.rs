@@ -93,6 +93,7 @@ fn a_session_from_up_to_down() -> Result<()> {
     trace(&nodes, &key)?;
     messages(&nodes)?;
     atomics(&nodes, &key)?;
+    function_reset(&nodes, &key)?;
     refusals(&nodes, &key)?;
     tables_for_people(&nodes)?;
     nodes.everything_is_given_back()?;
@@ -243,6 +244,26 @@ fn atomics(nodes: &Nodes, key: &str) -> Result<()> {
     let swapped = swap("12")?;
     assert_eq!((&swapped["swapped"], &swapped["original"]), (&json!(true), &json!(12)));
     Ok(())
+}
+
+/// F-11-17, F-11-20, F-11-23: while the function behind B's end is being reset, new requests of both ends are dropped.
+fn function_reset(nodes: &Nodes, key: &str) -> Result<()> {
+    let write = ["--rkey", key, "--data", "x"];
+    let of_a = [&["write", nodes.cid_a.as_str()], &write[..]].concat();
+    let of_b = [&["write", nodes.cid_b.as_str()], &write[..]].concat();
+    let printed = nodes.b.ok(&["conn", "xlr", &nodes.cid_b, "begin"])?;
+    assert!(printed.contains("drops new requests"), "{printed}");
+    assert_eq!(nodes.b.json(&["conn", "show", &nodes.cid_b])?["drops_requests"], true);
+    nodes.refused(&of_a, 3, "kCmplRemoteErr")?;
+    let own = nodes.b.run(&of_b)?;
+    assert_eq!(own.code, 3, "{own:?}");
+    assert!(own.stderr.contains("kCmplLocalXlr"), "{own:?}");
+    // Once more changes nothing.
+    assert_eq!(nodes.b.json(&["conn", "xlr", &nodes.cid_b, "begin"])?["drops_requests"], true);
+    assert_eq!(nodes.b.json(&["conn", "xlr", &nodes.cid_b, "end"])?["drops_requests"], false);
+    nodes.a.ok(&of_a)?;
+    nodes.refused(&["conn", "xlr", "999", "begin"], 2, "no connection has CID 999")?;
+    nodes.refused(&["conn", "xlr", &nodes.cid_a, "off"], 2, "begin")
 }
 
 /// Exit codes show the kind of failure, and the text says what to do.

@@ -11,13 +11,13 @@ use tiercel_tests::verifier::{Cost, PROGRAMS, costs, costs_of};
 /// change them slightly, see [`SLACK`]. If you make a program more expensive on purpose, raise its line and
 /// give the reason in the commit. If you make it cheaper, lower its line.
 const RATCHET: [(&str, [u32; 3]); PROGRAMS.len()] = [
-    ("wire", [190_476, 416, 18_037]),
+    ("wire", [190_598, 416, 18_060]),
     ("engine", [309_884, 416, 12_599]),
-    ("redeliver", [81_721, 288, 9_254]),
+    ("redeliver", [91_918, 288, 9_265]),
     ("exchange", [60, 32, 62]),
-    ("wire_recorded", [243_244, 528, 21_120]),
+    ("wire_recorded", [245_632, 528, 21_180]),
     ("engine_recorded", [377_094, 512, 15_414]),
-    ("redeliver_recorded", [99_291, 432, 11_860]),
+    ("redeliver_recorded", [104_037, 416, 11_860]),
 ];
 
 /// By how many percent a program may exceed its line: for the verifier's work, which changes much with small

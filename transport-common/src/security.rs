@@ -89,6 +89,60 @@ pub struct Security {
     pub reserved: [u8; 5],
 }
 
+/// Packets that the security check of a connection refused, by cause (D-59).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct SecurityDrops {
+    /// [`Counter::DropSource`].
+    pub source: u64,
+    /// [`Counter::DropTunnel`].
+    pub tunnel: u64,
+    /// [`Counter::DropSpi`].
+    pub spi: u64,
+    /// [`Counter::DropReplay`].
+    pub replay: u64,
+    /// [`Counter::DropIvAhead`].
+    pub iv_ahead: u64,
+    /// [`Counter::DropPspHeader`]: another PSP version than the connection's.
+    pub version: u64,
+}
+
+impl SecurityDrops {
+    /// The causes in the order of the fields.
+    pub const CAUSES: [Counter; 6] = [
+        Counter::DropSource,
+        Counter::DropTunnel,
+        Counter::DropSpi,
+        Counter::DropReplay,
+        Counter::DropIvAhead,
+        Counter::DropPspHeader,
+    ];
+
+    /// Counts a packet. `cause` is one of [`Self::CAUSES`].
+    #[inline(always)]
+    pub fn count(&mut self, cause: Counter) {
+        // All causes but the last have consecutive numbers. A number below them wraps.
+        let first = (cause as u32).wrapping_sub(Self::CAUSES[0] as u32);
+        let counts: &mut [u64; Self::CAUSES.len()] = bytemuck::cast_mut(self);
+        counts[first.min(Self::CAUSES.len() as u32 - 1) as usize] += 1;
+    }
+
+    /// Returns the counts in the order of [`Self::CAUSES`].
+    #[must_use]
+    pub fn counts(self) -> [u64; Self::CAUSES.len()] {
+        bytemuck::cast(self)
+    }
+}
+
+const _: () = {
+    let mut n = 1;
+    while n < SecurityDrops::CAUSES.len() - 1 {
+        assert!(SecurityDrops::CAUSES[n] as u32 == SecurityDrops::CAUSES[0] as u32 + n as u32);
+        n += 1;
+    }
+    assert!((SecurityDrops::CAUSES[n] as u32) < SecurityDrops::CAUSES[0] as u32);
+};
+
 impl Security {
     /// Checks a packet's version, source, tunnel, SPI and IV, and records the newest IV. If the packet is refused, returns
     /// the reason and changes nothing (D-23).

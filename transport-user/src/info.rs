@@ -162,6 +162,9 @@ pub struct ConnectionInfo {
     pub generation: u32,
     /// Whether requests keep the order of their RSNs.
     pub ordered: bool,
+    /// Whether new requests of both ends are dropped (xLR, D-50).
+    #[serde(default)]
+    pub drops_requests: bool,
     /// The upper layer protocol.
     pub ulp: Ulp,
     /// The inner addresses in tunnel mode; absent in transport mode (F-7.1.2-1).
@@ -277,6 +280,7 @@ impl ConnectionInfo {
             state: ConnectionState::from(c.state as u32),
             generation: c.generation,
             ordered: c.initiator.ordered != 0,
+            drops_requests: c.service.dropping != 0,
             ulp: c.endpoint.protocol.into(),
             tunnel: Tunnel::from_datapath(&s.tunnel, s.inner_version),
             peer_address: address_from(path.destination, path.ip_version),

@@ -457,6 +457,11 @@ impl Node {
         Tracing::start(options, &self.inner.shared, attachment)
     }
 
+    /// Returns one counter of the datapath.
+    pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
+        self.inner.shared.maps.counter(counter)
+    }
+
     /// Returns the counters, the use of the pools, and sums over all connections.
     ///
     /// # Errors

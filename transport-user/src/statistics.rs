@@ -5,25 +5,31 @@ use core::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use transport_common::connection::{Entry, Statistics};
+use transport_common::security::SecurityDrops;
 
 /// The counters of one connection, or their sums over several connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionStatistics {
     /// Transactions that completed to the application, with success or in error.
     pub completions: u64,
+    /// Packets that the security check refused, for whatever cause.
+    pub security_drops: u64,
     /// Counters of the datapath.
     #[serde(flatten, with = "StatisticsFields")]
     pub datapath: Statistics,
 }
 
 impl ConnectionStatistics {
-    pub(crate) const fn of(entry: &Entry) -> Self {
-        Self { completions: entry.connection.initiator.completed, datapath: entry.tables.statistics }
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let datapath = entry.tables.statistics;
+        let security_drops = datapath.refused.counts().iter().sum();
+        Self { completions: entry.connection.initiator.completed, security_drops, datapath }
     }
 
     /// Adds the counters of another connection.
     pub(crate) fn add(&mut self, other: &Self) {
         self.completions += other.completions;
+        self.security_drops += other.security_drops;
         add(&mut self.datapath, &other.datapath);
     }
 }
@@ -54,13 +60,26 @@ struct StatisticsFields {
     acks_received: u64,
     nacks_received: u64,
     bytes_received: u64,
-    security_drops: u64,
+    #[serde(default, with = "SecurityDropsFields")]
+    refused: SecurityDrops,
     congestion_events: u64,
     congestion_results: u64,
     congestion_repairs: u64,
     congestion_lost: u64,
     path_changes: u64,
     paced: u64,
+}
+
+/// The fields of [`SecurityDrops`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SecurityDrops")]
+struct SecurityDropsFields {
+    source: u64,
+    tunnel: u64,
+    spi: u64,
+    replay: u64,
+    iv_ahead: u64,
+    version: u64,
 }
 
 /// Adds `b` to `a`, counter by counter.
@@ -80,7 +99,7 @@ fn add(a: &mut Statistics, b: &Statistics) {
         acks_received,
         nacks_received,
         bytes_received,
-        security_drops,
+        refused: SecurityDrops { source, tunnel, spi, replay, iv_ahead, version },
         congestion_events,
         congestion_results,
         congestion_repairs,
@@ -102,7 +121,12 @@ fn add(a: &mut Statistics, b: &Statistics) {
     a.acks_received += acks_received;
     a.nacks_received += nacks_received;
     a.bytes_received += bytes_received;
-    a.security_drops += security_drops;
+    a.refused.source += source;
+    a.refused.tunnel += tunnel;
+    a.refused.spi += spi;
+    a.refused.replay += replay;
+    a.refused.iv_ahead += iv_ahead;
+    a.refused.version += version;
     a.congestion_events += congestion_events;
     a.congestion_results += congestion_results;
     a.congestion_repairs += congestion_repairs;
@@ -117,12 +141,14 @@ mod tests {
 
     #[test]
     fn sums_are_per_counter() {
-        let datapath = Statistics { packets_sent: 2, security_drops: 3, ..Statistics::default() };
-        let one = ConnectionStatistics { completions: 1, datapath };
+        let refused = SecurityDrops { source: 1, tunnel: 2, spi: 3, replay: 4, iv_ahead: 5, version: 6 };
+        let datapath = Statistics { packets_sent: 2, refused, ..Statistics::default() };
+        let one = ConnectionStatistics { completions: 1, security_drops: 21, datapath };
         let mut sum = one;
         sum.add(&one);
-        let twice = Statistics { packets_sent: 4, security_drops: 6, ..Statistics::default() };
-        assert_eq!(sum, ConnectionStatistics { completions: 2, datapath: twice });
+        let refused = SecurityDrops { source: 2, tunnel: 4, spi: 6, replay: 8, iv_ahead: 10, version: 12 };
+        let twice = Statistics { packets_sent: 4, refused, ..Statistics::default() };
+        assert_eq!(sum, ConnectionStatistics { completions: 2, security_drops: 42, datapath: twice });
     }
 
     #[test]

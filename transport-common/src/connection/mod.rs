@@ -31,7 +31,7 @@ use crate::packet_delivery::{
     Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
 };
 use crate::resources::Occupancy;
-use crate::security::Security;
+use crate::security::{Security, SecurityDrops};
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
 use crate::ulp::Protocol;
 use crate::ulp::rdma::{Answer, Responder};
@@ -161,8 +161,8 @@ pub struct Statistics {
     pub nacks_received: u64,
     /// Payload bytes accepted as the target.
     pub bytes_received: u64,
-    /// SPI or replay failures.
-    pub security_drops: u64,
+    /// Packets that the security check refused.
+    pub refused: SecurityDrops,
     /// Congestion events raised: handled in the datapath or queued.
     pub congestion_events: u64,
     /// Results applied.

@@ -48,10 +48,9 @@ impl Entry {
         if !p.kind.is_acknowledgement() && p.dest_function != c.endpoint.local_function {
             return Some(Counter::DropFunction); // D-15
         }
-        let refused = c.security.check(p, now);
-        if refused.is_some() {
-            self.tables.statistics.security_drops += 1;
-            return refused;
+        if let Some(cause) = c.security.check(p, now) {
+            self.tables.statistics.refused.count(cause); // D-59
+            return Some(cause);
         }
         c.endpoint.path.vlan = p.vlan; // D-86: the reply carries the same tag
         c.endpoint.path.vlan_tci = p.vlan_tci;

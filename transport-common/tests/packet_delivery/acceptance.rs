@@ -4,7 +4,7 @@
 use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::ids::Spi;
-use transport_common::security::RemoteTime;
+use transport_common::security::{RemoteTime, SecurityDrops};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 
 use crate::harness::*;
@@ -32,10 +32,9 @@ fn refused(reason: Counter, change: impl Fn(&mut Node, &mut Wire)) {
     let (before, completions) = (p.b.entry.connection, p.b.completions());
     assert_eq!(p.b.receive(&bad, at(5)), None, "nothing is sent");
     assert_eq!(p.b.count(reason), 1);
-    let security = p.b.entry.tables.statistics.security_drops;
-    let by_security = [Counter::DropSource, Counter::DropSpi, Counter::DropReplay, Counter::DropIvAhead];
-    let expected = by_security.contains(&reason) || reason == Counter::DropPspHeader;
-    assert_eq!(security, u64::from(expected), "D-59: the connection's own count");
+    let refused = p.b.entry.tables.statistics.refused.counts();
+    let expected = SecurityDrops::CAUSES.map(|cause| u64::from(cause == reason));
+    assert_eq!(refused, expected, "D-59: the connection's own count");
     assert!(p.b.entry.connection == before, "a refused packet does not change the context");
     assert_eq!(p.b.completions(), completions);
     assert_eq!(p.b.delivered, Vec::<u32>::new());

@@ -7,6 +7,7 @@ use transport_common::ids::Cid;
 
 use super::agreement::Agreement;
 use super::message::RegionAdvertisement;
+use super::security_watch::Refusals;
 use crate::mac::Mac;
 
 /// A node as the connection manager uses it. Every method except [`Host::next_hop`] returns without waiting for
@@ -43,6 +44,10 @@ pub trait Host: Send + Sync + 'static {
     /// Closes a connection. All outstanding operations complete with `DeadConn` (D-89). Does nothing if there is
     /// no such connection.
     fn close(&self, cid: Cid);
+
+    /// Returns what the security checks of connections have refused. It may be empty if that has not changed since the
+    /// last call.
+    fn refusals(&self) -> Vec<Refusals>;
 
     /// Returns the regions that peers may know.
     fn regions(&self) -> Vec<RegionAdvertisement>;

@@ -31,6 +31,7 @@ mod node_host;
 mod path_mtu;
 mod path_search;
 mod round_trip;
+mod security_watch;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ pub use message::{
 pub use node_host::NodeHost;
 pub use path_mtu::ProbeOffer;
 pub use round_trip::round_trip_of;
+pub use security_watch::Refusals;
 pub use session::SessionInfo;
 use session::{Session, farewell};
 
@@ -165,6 +167,7 @@ pub struct ConnectionManager<H: Host> {
     shared: Arc<Shared<H>>,
     local: SocketAddr,
     listener: JoinHandle<()>,
+    watch: JoinHandle<()>,
 }
 
 impl<H: Host> ConnectionManager<H> {
@@ -202,7 +205,8 @@ impl<H: Host> ConnectionManager<H> {
             notices,
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
-        (Self { shared, local, listener }, receiver)
+        let watch = tokio::spawn(security_watch::watch(Arc::clone(&shared)));
+        (Self { shared, local, listener, watch }, receiver)
     }
 
     /// Returns the address on which it listens.
@@ -284,6 +288,7 @@ impl<H: Host> ConnectionManager<H> {
 impl<H: Host> Drop for ConnectionManager<H> {
     fn drop(&mut self) {
         self.listener.abort();
+        self.watch.abort();
     }
 }
 

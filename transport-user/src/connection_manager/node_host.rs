@@ -2,31 +2,37 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use tracing::debug;
 use transport_common::ids::{Cid, RKey};
+use transport_common::security::SecurityDrops;
 use transport_common::units::Picoseconds;
 
 use super::agreement::Agreement;
 use super::host::{Health, Host, HostError, LocalEnd};
 use super::lock;
 use super::message::RegionAdvertisement;
-use crate::{Access, CidReservation, ConnectionState, Error, LocalCid, Mac, Node};
+use super::security_watch::Refusals;
+use crate::{Access, CidReservation, ConnectionInfo, ConnectionState, Error, LocalCid, Mac, Node};
 
 /// The host by which a [`super::ConnectionManager`] opens connections of a node. Clones refer to the same host.
 #[derive(Clone, Debug)]
 pub struct NodeHost {
     node: Node,
     names: Arc<Mutex<HashMap<u32, String>>>,
+    /// What the node's security checks had refused at the last look.
+    refused: Arc<AtomicU64>,
 }
 
 impl NodeHost {
     /// Makes the host of this node.
     pub fn new(node: Node) -> Self {
-        Self { node, names: Arc::default() }
+        Self { node, names: Arc::default(), refused: Arc::default() }
     }
 
     /// Returns the node.
@@ -96,6 +102,22 @@ impl Host for NodeHost {
         if let Some(connection) = self.node.connection(cid) {
             connection.close();
         }
+    }
+
+    fn refusals(&self) -> Vec<Refusals> {
+        // A look at every connection is long, and most of the time there is nothing to see.
+        let refused =
+            SecurityDrops::CAUSES.into_iter().filter_map(|cause| self.node.counter(cause).ok()).sum();
+        if self.refused.swap(refused, Relaxed) == refused {
+            return Vec::new();
+        }
+        let of = |info: ConnectionInfo| Refusals {
+            cid: info.local_cid,
+            generation: info.generation,
+            peer: info.peer_address,
+            drops: info.statistics.refused,
+        };
+        self.node.connections().into_iter().map(of).collect()
     }
 
     fn regions(&self) -> Vec<RegionAdvertisement> {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use transport_common::queues::{AccessFlags, CONNECTIONS};
-use transport_common::security::RemoteTime;
+use transport_common::security::{RemoteTime, SecurityDrops};
 use transport_common::units::Picoseconds;
 
 use super::message::{read_message, write_message};
@@ -33,6 +33,7 @@ struct Memory {
     table: Mutex<BTreeMap<u32, Option<Agreement>>>,
     fatal: Mutex<Vec<Cid>>,
     regions: Mutex<Vec<RegionAdvertisement>>,
+    refusals: Mutex<Vec<Refusals>>,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -61,6 +62,7 @@ impl FakeNode {
             table: Mutex::default(),
             fatal: Mutex::default(),
             regions: Mutex::default(),
+            refusals: Mutex::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -120,6 +122,10 @@ impl Host for FakeNode {
             return Health::Fatal;
         }
         if lock(&self.0.table).contains_key(&cid.0) { Health::Open } else { Health::Closed }
+    }
+
+    fn refusals(&self) -> Vec<Refusals> {
+        lock(&self.0.refusals).clone()
     }
 
     fn close(&self, cid: Cid) {
@@ -365,6 +371,23 @@ async fn strangers_are_counted_and_the_node_goes_on_serving() {
 
     let (_stream, cid) = handshake_by_hand(&node).await;
     assert_eq!(node.host().health(cid), Health::Open);
+}
+
+/// F-11-12, D-59.
+#[tokio::test]
+async fn refused_packets_are_an_event() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let drops = SecurityDrops { replay: 3, ..SecurityDrops::default() };
+    *lock(&node.host().0.refusals) =
+        vec![Refusals { cid: Cid(5), generation: 1, peer: node.address().ip(), drops }];
+    eventually("there is an event", || !node.events().is_empty()).await;
+    let text = &node.events()[0].text;
+    assert!(text.starts_with("connection 5 to 127.0.0.2 refused 3 packets"), "{text}");
+    assert!(text.ends_with("(drop_replay)"), "{text}");
+    // It counts on.
+    lock(&node.host().0.refusals)[0].drops.replay = 5;
+    eventually("there is another", || node.events().len() > 1).await;
+    assert!(node.events()[1].text.contains("refused 2 packets"), "{:?}", node.events());
 }
 
 #[tokio::test]

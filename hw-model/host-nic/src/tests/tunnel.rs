@@ -215,7 +215,7 @@ fn another_tunnel_changes_nothing() {
     assert_eq!(b.receive(frame).0, Verdict::Drop);
     assert_eq!(b.counter(Counter::DropTunnel), 1);
     let mut after = *b.entry(SLOT);
-    assert_eq!(after.tables.statistics.security_drops, 1);
+    assert_eq!(after.tables.statistics.refused.tunnel, 1);
     after.tables.statistics = before.tables.statistics;
     assert!(after == before);
 }

@@ -202,7 +202,7 @@ impl Responder {
         PushVerdict::Take
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn admit_send(
         &mut self,
         op: &Operation,
@@ -210,15 +210,30 @@ impl Responder {
         receives: impl Receives,
         place: &mut Place,
     ) -> PushVerdict {
+        // Side by side, not one within the other: the stack is nearly full here.
+        self.place_send(op, receives, place).unwrap_or_else(|| {
+            self.failed(rsn, place, receives);
+            PushVerdict::Invalid
+        })
+    }
+
+    /// Assigns a receive to a SEND. Returns `None` if the message does not fit into it.
+    #[inline(never)]
+    fn place_send(
+        &mut self,
+        op: &Operation,
+        receives: impl Receives,
+        place: &mut Place,
+    ) -> Option<PushVerdict> {
         let whole = op.first != 0 && op.last != 0;
         // D-84: messages of several segments need ordered delivery.
         let out_of_place = (op.first == 0) != (self.in_message != 0);
         if out_of_place || (self.ordered == 0 && !whole) {
             self.abandon_message();
-            return PushVerdict::Invalid;
+            return Some(PushVerdict::Invalid);
         }
         if !self.is_ready(receives) {
-            return PushVerdict::NotReady;
+            return Some(PushVerdict::NotReady);
         }
         let receive = receives.receive(self.receive_next);
         let offset = self.receive_offset as u64;
@@ -238,8 +253,7 @@ impl Responder {
             self.in_message = 1;
         }
         if !fits {
-            self.failed(rsn, place, receives);
-            return PushVerdict::Invalid;
+            return None;
         }
         place.flags = PlaceFlags::RECEIVES;
         if op.last != 0 {
@@ -248,7 +262,7 @@ impl Responder {
                 place.flags |= PlaceFlags::IMMEDIATE;
             }
         }
-        PushVerdict::Take
+        Some(PushVerdict::Take)
     }
 
     /// Abandons the current message. A message that lacks a segment is never completed. The next message uses its

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use transport_user::congestion::{CongestionChange, Placement};
 use transport_user::quantity::{parse_duration, parse_u32, whole};
 
-use crate::values::{PeerAddress, UlpArgument, parse_peer};
+use crate::values::{PeerAddress, ResetStep, UlpArgument, parse_peer};
 
 /// The subcommands of `conn`.
 #[derive(Debug, Subcommand)]
@@ -85,6 +85,19 @@ Examples:
         /// Local CID.
         #[arg(value_parser = parse_u32)]
         cid: u32,
+    },
+    /// Drop new requests while the host function behind a connection is being reset (xLR), or take them again.
+    ///
+    /// Operations of this node complete with kCmplLocalXlr, and those of the peer with kCmplRemoteErr. What was accepted
+    /// before goes on.
+    #[command(after_help = "Examples:\n  tiercel conn xlr 5 begin\n  tiercel conn xlr 5 end")]
+    Xlr {
+        /// Local CID.
+        #[arg(value_parser = parse_u32)]
+        cid: u32,
+        /// Whether the reset begins or ends.
+        #[arg(value_enum)]
+        step: ResetStep,
     },
     /// Close a connection. Outstanding operations complete in error.
     #[command(after_help = "Example:\n  tiercel conn close 5")]

@@ -9,6 +9,7 @@ use crate::connection_arguments::Conn;
 use crate::exit::Exit;
 use crate::output::{Fields, or_dash, print, print_json, size, table};
 use crate::talk::Node;
+use crate::values::ResetStep;
 use crate::watch::watch;
 
 /// Number of events of the connection manager that `status` shows.
@@ -140,6 +141,17 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
             match json {
                 true => print_json(&connection),
                 false => print(format!("connection {cid} is reset")),
+            }
+        }
+        Conn::Xlr { cid, step } => {
+            let dropped = step == ResetStep::Begin;
+            let connection = node.ask(request::DropRequests { cid, dropped }).await?;
+            match json {
+                true => print_json(&connection),
+                false => print(format!(
+                    "connection {cid} {} new requests",
+                    if connection.info.drops_requests { "drops" } else { "takes" }
+                )),
             }
         }
         Conn::Close { cid } => {

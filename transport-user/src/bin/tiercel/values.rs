@@ -53,6 +53,15 @@ impl From<UlpArgument> for Ulp {
     }
 }
 
+/// The argument of `conn xlr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResetStep {
+    /// New requests are dropped.
+    Begin,
+    /// New requests are taken again.
+    End,
+}
+
 /// `--via`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ViaArgument {

@@ -46,6 +46,7 @@ requests! {
     Connect => answer::ShownConnection,
     SetCongestion => answer::ShownConnection,
     Reset => answer::ShownConnection,
+    DropRequests => answer::ShownConnection,
     Close => answer::Closed,
     Regions => Vec<answer::Region>,
     RegisterRegion => answer::Region,
@@ -128,6 +129,17 @@ pub struct SetCongestion {
 pub struct Reset {
     /// Local CID of the connection.
     pub cid: u32,
+}
+
+/// Drops new requests of both ends while the host function behind the connection is being reset (xLR, D-50), or takes
+/// them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropRequests {
+    /// Local CID of the connection.
+    pub cid: u32,
+    /// Whether new requests are dropped from now on.
+    pub dropped: bool,
 }
 
 /// Closes a connection.

@@ -206,6 +206,7 @@ fn connection() -> ConnectionInfo {
         state: ConnectionState::Open,
         generation: 1,
         ordered: true,
+        drops_requests: true,
         ulp: Ulp::Rdma,
         tunnel: Some(tunnel()),
         peer_address: "10.7.0.2".parse().expect("an address"),
@@ -344,6 +345,7 @@ fn about_connections(schema: &mut Schema) {
     schema.call(&[connect], &[shown()]);
     schema.call(&[request::SetCongestion { cid: 5, congestion: change() }], &[shown()]);
     schema.call(&[request::Reset { cid: 5 }], &[shown()]);
+    schema.call(&[request::DropRequests { cid: 5, dropped: true }], &[shown()]);
     schema.call(&[request::Close { cid: 5 }], &[answer::Closed { closed: 5 }]);
 }
 

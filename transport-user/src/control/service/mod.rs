@@ -37,9 +37,11 @@ pub use served::{ServeError, ServedNode};
 use trace::Traces;
 use transfer::{Sink, Source, Transfers};
 
-/// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` for it to take new
-/// settings.
+/// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a
+/// change.
 const CLOSING: Duration = Duration::from_secs(5);
+/// Time between two looks whether the datapath has taken `xlr`.
+const LOOKING: Duration = Duration::from_millis(1);
 
 /// Options with which the service of a node is started.
 #[derive(Clone, Debug)]
@@ -255,6 +257,26 @@ impl NodeService {
         self.show(cid)
     }
 
+    async fn drop_requests(&self, cid: u32, dropped: bool) -> Result<ShownConnection, Failure> {
+        let connection = self.connection(cid)?;
+        connection.drop_requests(dropped);
+        let done = async {
+            loop {
+                let shown = self.show(cid)?;
+                if shown.info.drops_requests == dropped {
+                    return Ok(shown);
+                }
+                tokio::time::sleep(LOOKING).await;
+            }
+        };
+        tokio::time::timeout(CLOSING, done).await.unwrap_or_else(|_| {
+            let text = format!(
+                "connection {cid} did not take the command: check with `tiercel status` that the engine runs"
+            );
+            Err(Failure::new(FailureKind::Node, text))
+        })
+    }
+
     async fn close(&self, cid: u32) -> Result<answer::Closed, Failure> {
         let connection = self.connection(cid)?;
         if !self.inner.manager.close(Cid(cid)).await {
@@ -329,6 +351,7 @@ impl Handler for NodeService {
             Request::Connect(call) => result(&call, self.connect(&call).await),
             Request::SetCongestion(call) => result(&call, self.set_congestion(&call).await),
             Request::Reset(call) => result(&call, self.reset(call.cid).await),
+            Request::DropRequests(call) => result(&call, self.drop_requests(call.cid, call.dropped).await),
             Request::Close(call) => result(&call, self.close(call.cid).await),
             Request::Regions(call) => result(&call, Ok(self.list_regions())),
             Request::RegisterRegion(call) => result(&call, self.register_region(call.clone())),
