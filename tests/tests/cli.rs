@@ -107,6 +107,38 @@ fn a_session_from_up_to_down() -> Result<()> {
     Ok(())
 }
 
+/// F-7.1.2-1: every combination of outer and inner IP version, by the options of `conn connect`.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn connections_in_tunnels() -> Result<()> {
+    need_root();
+    for ipv6 in [false, true] {
+        let nodes = Nodes::up(ipv6)?;
+        let key = nodes.b.json(&["mr", "register", "4KiB"])?["key"].to_string();
+        let peer = if ipv6 { nodes.pair.b.ipv6.to_string() } else { nodes.pair.b.ipv4.to_string() };
+        let connect = ["conn", "connect", &peer];
+        for (own, other) in [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")] {
+            let inner = ["--inner-local", own, "--inner-peer", other];
+            let there = nodes.a.json(&[&connect[..], &inner].concat())?;
+            let back = nodes.b.json(&["conn", "show", &there["peer_cid"].to_string()])?;
+            assert_eq!(there["tunnel"], json!({ "local": own, "peer": other }));
+            assert_eq!(back["tunnel"], json!({ "local": other, "peer": own }), "the peer takes what A names");
+            let data = format!("over {own}");
+            nodes.a.ok(&["write", &there["local_cid"].to_string(), "--rkey", &key, "--data", &data])?;
+            let length = data.len().to_string();
+            assert_eq!(nodes.b.ok(&["mr", "read", &key, "--length", &length, "--raw"])?, data);
+        }
+        for (inner, text) in [
+            (&["--inner-local", "192.0.2.1"][..], "--inner-peer"),
+            (&["--inner-local", "192.0.2.1", "--inner-peer", "2001:db8::2"], "differ in IP version"),
+            (&["--inner-local", "here", "--inner-peer", "192.0.2.2"], "here"),
+        ] {
+            nodes.refused(&[&connect[..], inner].concat(), 2, text)?;
+        }
+    }
+    Ok(())
+}
+
 fn status_and_connections(nodes: &Nodes) -> Result<()> {
     let status = nodes.a.json(&["status"])?;
     assert_eq!(status["pid"], nodes.a.id());

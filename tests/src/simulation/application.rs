@@ -6,7 +6,8 @@ use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
+    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, REGIONS, ReceiveRequest, Region, Verb, WorkFlags,
+    WorkRequest,
 };
 
 use super::scenario::{End, Link, Profile};
@@ -303,8 +304,11 @@ impl Flow {
     }
 
     fn occupy(&self, rng: &mut StdRng, nic: &mut HostNic) {
-        let keys = Area::REGISTERED.map(|area| area.key(self.link));
-        for region in nic.regions_mut().iter_mut().filter(|region| keys.contains(&region.key)) {
+        for key in Area::REGISTERED.map(|area| area.key(self.link)) {
+            let region = &mut nic.regions_mut()[key as usize % REGIONS];
+            if region.key != key {
+                continue;
+            }
             let was = region.access.contains(AccessFlags::BUSY);
             let toggles = rng.random_bool(if was { 0.5 } else { 0.1 });
             region.access.set(AccessFlags::BUSY, was != toggles);
@@ -314,9 +318,12 @@ impl Flow {
     /// Makes the target ready for requests for ever. A pull whose initiator has given up would else be offered to a busy
     /// region again and again.
     pub fn be_ready(&self, nic: &mut HostNic) {
-        let keys = Area::REGISTERED.map(|area| area.key(self.link));
-        let own = nic.regions_mut().iter_mut().filter(|region| keys.contains(&region.key));
-        own.for_each(|region| region.access.remove(AccessFlags::BUSY));
+        for key in Area::REGISTERED.map(|area| area.key(self.link)) {
+            let region = &mut nic.regions_mut()[key as usize % REGIONS];
+            if region.key == key {
+                region.access.remove(AccessFlags::BUSY);
+            }
+        }
     }
 
     fn post_receives(&mut self, rng: &mut StdRng, nic: &mut HostNic) {

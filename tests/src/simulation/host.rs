@@ -48,6 +48,8 @@ pub(super) struct Host {
     services: u64,
     /// The cells of held requests, by slot.
     held: BTreeMap<usize, Vec<u16>>,
+    /// Their number.
+    held_cells: usize,
 }
 
 impl Host {
@@ -73,6 +75,7 @@ impl Host {
             engines: plan.engines,
             services: 0,
             held: BTreeMap::new(),
+            held_cells: 0,
         }
     }
 
@@ -207,6 +210,7 @@ impl Host {
         self.ends.clear();
         self.slots.clear();
         self.held.clear();
+        self.held_cells = 0;
         self.runs.clear();
         self.withheld.clear();
         self.engine_free = now;
@@ -256,21 +260,28 @@ impl Host {
     /// Checks that the cells in use are those of the held requests, and that each holds one.
     fn check_cells(&mut self, locked: &[usize]) {
         let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
+        let mut changed = false;
         for slot in locked {
             let requests = self.nic.entry(*slot).tables.requests.iter();
-            let cells =
-                requests.filter(|request| in_cells(request.state)).map(|request| request.cell).collect();
-            self.held.insert(*slot, cells);
+            let cells = requests.filter(|request| in_cells(request.state)).map(|request| request.cell);
+            let known = self.held.entry(*slot).or_default();
+            if !known.iter().copied().eq(cells.clone()) {
+                known.clear();
+                known.extend(cells);
+                changed = true;
+            }
         }
-        let mut held: Vec<u16> = self.held.values().flatten().copied().collect();
-        held.sort_unstable();
-        assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
+        if changed {
+            let mut held: Vec<u16> = self.held.values().flatten().copied().collect();
+            held.sort_unstable();
+            assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
+            self.held_cells = held.len();
+        }
         // A run that is not over may have a cell that is not yet or no more that of a request.
-        let in_use = self.nic.cells_in_use() - self.withheld.len();
+        let (in_use, held) = (self.nic.cells_in_use() - self.withheld.len(), self.held_cells);
         assert!(
-            in_use == held.len() || in_use > held.len() && !self.runs.is_empty(),
-            "{in_use} receive cells in use, {} held",
-            held.len()
+            in_use == held || in_use > held && !self.runs.is_empty(),
+            "{in_use} receive cells in use, {held} held"
         );
     }
 

@@ -38,8 +38,8 @@ pub fn check(entry: &Entry) {
     timers(c, &entry.tables);
 }
 
-fn bits(map: Bitmap128) -> impl Iterator<Item = u32> {
-    (0..128).filter(move |n| map.get(*n))
+fn bits(mut map: Bitmap128) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || map.take_lowest())
 }
 
 /// Returns the packet at base + `offset`.

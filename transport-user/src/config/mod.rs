@@ -71,14 +71,16 @@ use crate::memory;
 use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
 use crate::rate_update::RateUpdateOptions;
+use crate::segmentation::smallest_mtu;
 use crate::tunnel::Tunnel;
 
 /// Default TCP port of the connection manager.
 pub const DEFAULT_CONTROL_PORT: u16 = 4792;
 /// Largest size of a node file, bytes. A larger file is not read.
 const LARGEST_FILE: u64 = 1 << 20;
-/// Smallest and largest MTU in bytes: the minimum of IPv6, and the largest MTU of an interface for native XDP.
-const MTU_RANGE: (u64, u64) = (1280, 3498);
+/// Smallest and largest MTU in bytes: the least that carries a Falcon packet over IPv4, and the longest IP packet. The node
+/// compares with its address and its interface.
+const MTU_RANGE: (u64, u64) = (smallest_mtu(false) as u64, 65_535);
 /// Longest name of an interface in Linux, bytes, without the final zero.
 const LONGEST_INTERFACE: usize = 15;
 /// Longest name of a node, bytes. The path of its socket must fit 108 bytes.
