@@ -171,6 +171,11 @@ impl HostNic {
         self.card.clock
     }
 
+    /// Returns the time on this card's clock.
+    pub const fn time(&self) -> Picoseconds {
+        self.card.clock
+    }
+
     /// Sets the clock. The clock is monotonic, so an earlier time than its current one is ignored.
     pub fn set_time(&mut self, now: Picoseconds) {
         self.card.clock = Picoseconds(self.card.clock.0.max(now.0));
