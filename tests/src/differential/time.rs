@@ -50,7 +50,11 @@ impl Case {
                 *deadline = Deadline::at(FalconTime(clear(time.0.wrapping_add(shift), now.ticks())));
             }
         }
-        let t2 = &mut c.delivery.ack.report.t2;
+        let ack = &mut c.delivery.ack;
+        let wait = c.delivery.tuning.ack_coalescing.0;
+        let again = ack.sent.0.wrapping_add(shift).wrapping_add(wait);
+        ack.sent.0 = clear(again, now.ticks()).wrapping_sub(wait);
+        let t2 = &mut ack.report.t2;
         t2.0 = t2.0.wrapping_add(shift);
         let congestion = &mut c.congestion;
         congestion.last_departure = congestion.last_departure.after(now.since(then));
@@ -207,6 +211,7 @@ fn timer_traces(before: &Entry, after: &Entry) -> impl Iterator<Item = u32> {
     let (b, a) = (&before.connection, &after.connection);
     let candidates = [
         (b.delivery.ack.coalescing, a.delivery.ack.coalescing, a.delivery.tuning.ack_coalescing.0),
+        (Deadline::at(b.delivery.ack.sent), Deadline::at(a.delivery.ack.sent), 0),
         (b.target.rnr_timer, a.target.rnr_timer, rnr_timeout(a.target.first_rnr_code).0),
         (b.initiator.timer, a.initiator.timer, a.initiator.timeout.0),
         (b.initiator.timer, a.initiator.timer, 0),

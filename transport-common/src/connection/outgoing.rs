@@ -112,7 +112,7 @@ impl Connection {
         } else {
             statistics.backs_sent += 1;
         }
-        self.delivery.ack_sent(eack);
+        self.delivery.ack_sent(eack, now.ticks());
     }
 
     /// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).

@@ -178,10 +178,9 @@ impl Entry {
                 self.connection.copy_received(&mut self.tables.statistics, queues.settings(), now);
                 self.connection.delivery.coalesce_ack(ticks); // D-22
                 if s.input.packet.kind == PacketType::Resync {
-                    // The sender of the Resync waits for the ACK (D-25). A Pull Request is acknowledged on
-                    // receipt, so it may still be held.
-                    self.connection.delivery.request_ack();
+                    self.connection.delivery.acknowledge_resync(true, ticks);
                     if window == Window::Request {
+                        // A Pull Request is acknowledged on receipt, so it may still be held.
                         requests::end_held_pull(self, s);
                     }
                 }

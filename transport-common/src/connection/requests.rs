@@ -119,7 +119,9 @@ pub(super) fn on_resync(
         s.output.report.free_cell = cell;
         s.output.report.wake = 1; // the next request in order may wait in a cell
     }
-    c.acknowledge(window, psn, true, now.ticks());
+    let copy = c.delivery.lane(window).rx.is_acknowledged(psn);
+    c.acknowledge(window, psn, false, now.ticks());
+    c.delivery.acknowledge_resync(copy, now.ticks());
     cells_changed(entry, s);
 }
 

@@ -30,6 +30,18 @@ impl PacketDelivery {
         self.ack.pending = 1;
     }
 
+    /// Makes an ACK of a Resync due now, as its sender waits for it (D-25). Copies of a Resync whose PSN was
+    /// acknowledged before wait for the coalescing timer if an ACK was sent within the coalescing time: an honest
+    /// sender repeats a Resync after a timeout, which is longer, and a storm of copies costs one ACK in a coalescing
+    /// time, not one each.
+    #[inline(never)]
+    pub fn acknowledge_resync(&mut self, copy: bool, now: FalconTime) {
+        self.coalesce_ack(now);
+        if !copy || now.since(self.ack.sent) >= self.tuning.ack_coalescing {
+            self.request_ack();
+        }
+    }
+
     /// Returns whether an ACK is due now.
     #[inline(always)]
     pub fn ack_is_due(&self, now: FalconTime) -> bool {
@@ -50,7 +62,8 @@ impl PacketDelivery {
 
     /// Books that an ACK was sent: the timer stops, and an EACK has carried the OWN bits (F-9.1.1-10, F-9.2.1-3).
     #[inline(always)]
-    pub fn ack_sent(&mut self, eack: bool) {
+    pub fn ack_sent(&mut self, eack: bool, now: FalconTime) {
+        self.ack.sent = now;
         self.ack.pending = 0;
         self.ack.coalescing = Deadline::NONE;
         if eack {
@@ -86,12 +99,12 @@ impl PacketDelivery {
         if fcwnd.packets() <= self.tuning.ack_request_threshold {
             return true;
         }
-        let credit = self.ack.request_credit + self.tuning.ack_request_percent;
+        let credit = u32::from(self.ack.request_credit) + self.tuning.ack_request_percent;
         if credit >= 100 {
-            self.ack.request_credit = credit - 100;
+            self.ack.request_credit = (credit - 100) as u16;
             return true;
         }
-        self.ack.request_credit = credit;
+        self.ack.request_credit = credit as u16;
         last_of_burst
     }
 }

@@ -28,11 +28,13 @@ pub struct AckState {
     /// 1: an ACK is due at once, and was not sent yet.
     pub pending: u32,
     /// Error accumulator of the AR fraction (D-81).
-    pub request_credit: u32,
+    pub request_credit: u16,
+    /// Packets received in a row that had been received before. Saturates.
+    pub copies: u16,
     /// Measurements for the peer.
     pub report: PathReport,
-    /// Packets received in a row that had been received before. Saturates.
-    pub copies: u32,
+    /// When the last ACK was sent.
+    pub sent: FalconTime,
 }
 
 impl AckState {
@@ -42,6 +44,6 @@ impl AckState {
     #[inline(always)]
     pub fn copy_received(&mut self, threshold: u32) -> bool {
         self.copies = self.copies.saturating_add(1);
-        self.copies > threshold && self.copies.is_power_of_two()
+        u32::from(self.copies) > threshold && self.copies.is_power_of_two()
     }
 }

@@ -175,7 +175,7 @@ fn it_sorts_what_arrives() {
     assert!(!part.delivery.ack_is_due(START));
     part.delivery.coalesce_ack(START);
     assert!(part.delivery.ack_is_due(START), "no coalescing time");
-    part.delivery.ack_sent(false);
+    part.delivery.ack_sent(false, START);
     assert!(!part.delivery.ack_is_due(START));
 }
 
