@@ -83,13 +83,15 @@ pub(crate) fn mutants(options: &Mutants, progress: &Progress) -> Result<()> {
         let mut command = Command::new(&tool);
         command.current_dir(workspace()).args(["mutants", "--package", "transport-common"]);
         command.arg(format!("--file=transport-common/src/{module}/**")).arg("--output").arg(&output);
-        command.args(["--no-times", "--timeout", MUTANT_TIMEOUT, "--sharding", "round-robin"]);
+        command.args(["--no-times", "--timeout", MUTANT_TIMEOUT]);
         if options.thorough {
             command.args(["--iterate", "--test-package=transport-common,host-nic"]);
         } else {
             command.args(tests.iter().map(|test| format!("--cargo-arg={test}")));
         }
-        command.args(options.shard.iter().flat_map(|shard| ["--shard", shard]));
+        // cargo-mutants refuses `--sharding` without `--shard`.
+        let shard = options.shard.iter();
+        command.args(shard.flat_map(|shard| ["--sharding", "round-robin", "--shard", shard]));
         // Compiling takes most of the time. The directory of the copy must be its own.
         command.env_remove("CARGO_TARGET_DIR").envs([
             ("CARGO_PROFILE_TEST_DEBUG", "0"),
