@@ -136,6 +136,48 @@ fn every_command_answers_as_json() -> Result<()> {
     Ok(())
 }
 
+/// F-8.4.1-3, F-8.4.1-4, F-8.5.1-3, F-8.5.1-4: a SEND without a receive, and a READ behind it, in the tables of both
+/// ends. When a receive is posted they end, and leave the tables.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn transactions_that_wait_are_shown() -> Result<()> {
+    need_root();
+    let nodes = Nodes::up()?;
+    let Nodes { a, b, cid_a, cid_b, .. } = &nodes;
+    let key = b.json(&["mr", "register", "4KiB", "--access", "read"])?["key"].to_string();
+    let tables =
+        |node: &NodeProcess, cid: &str| node.json(&["conn", "show", cid]).unwrap()["transactions"].clone();
+    let idle = json!({ "initiator": [], "target": [] });
+    assert_eq!(tables(a, cid_a), idle);
+    let states = |transactions: &Value| -> Vec<String> {
+        let rows = transactions.as_array().expect("a list").iter();
+        rows.map(|row| row["state"].as_str().expect("a state").to_owned()).collect()
+    };
+    std::thread::scope(|scope| {
+        let send = scope.spawn(|| a.ok(&["send", cid_a, "--data", "waits"]));
+        wait_until("the SEND waits for its ULP", || {
+            states(&tables(b, cid_b)["target"]) == ["PushReqUlpTx"]
+                && states(&tables(a, cid_a)["initiator"]) == ["PushDataTx"]
+        });
+        let read = scope.spawn(|| a.ok(&["read", cid_a, "--rkey", &key, "--length", "8"]));
+        wait_until("the READ waits behind it", || {
+            states(&tables(b, cid_b)["target"]) == ["PullReqRx", "PushReqUlpTx"]
+                && states(&tables(a, cid_a)["initiator"]) == ["PushDataTx", "PullReqAckd"]
+        });
+        let waits = tables(b, cid_b)["target"].clone();
+        assert_eq!((&waits[0]["waits_for"], &waits[1]["waits_for"]), (&json!("order"), &json!("ulp")));
+        let text = b.ok(&["conn", "show", cid_b])?;
+        for shown in ["Transactions of the peer:", "PullReqRx", "PushReqUlpTx"] {
+            ensure!(text.contains(shown), "{text}");
+        }
+        b.ok(&["recv", "post", cid_b])?;
+        send.join().expect("no panic")?;
+        read.join().expect("no panic")?;
+        wait_until("both tables are empty", || tables(a, cid_a) == idle && tables(b, cid_b) == idle);
+        Ok(())
+    })
+}
+
 /// D-84: peers that are set up in another way rely on it.
 #[test]
 #[ignore = "needs root: cargo xtask test"]

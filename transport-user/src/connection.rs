@@ -20,6 +20,7 @@ use crate::queue_pair::{Keep, Operation, Outcome};
 use crate::region::MemoryRegion;
 use crate::scratch::WORD;
 use crate::segmentation::{RdmaOperation, Segments};
+use crate::transactions::Transactions;
 
 /// Time for which a waiting future polls for its completion itself, before it leaves that to the poller thread.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
@@ -92,6 +93,14 @@ impl Connection {
     /// [`Error::UnknownCid`] if it is closed; [`Error::System`].
     pub fn info(&self) -> Result<ConnectionInfo, Error> {
         self.core.info()
+    }
+
+    /// Returns its transactions of both ends that have not ended, in the states of the specification.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCid`] if it is closed; [`Error::System`].
+    pub fn transactions(&self) -> Result<Transactions, Error> {
+        self.core.transactions()
     }
 
     /// Returns the congestion control that was last set.

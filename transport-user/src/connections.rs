@@ -23,6 +23,7 @@ use crate::rate_update::RateUpdate;
 use crate::scratch::Scratch;
 use crate::shared::Shared;
 use crate::statistics::ConnectionStatistics;
+use crate::transactions::Transactions;
 
 /// A connection: its slot, the application's side of its queues, and its waiting tasks.
 #[derive(Debug)]
@@ -348,6 +349,15 @@ impl Core {
         let entry = self.entry().map_err(|e| Error::system("read a connection", e))?;
         let failure = self.shared.rate_update.failure(self.slot);
         Ok(ConnectionInfo::new(&entry, self.qp(), &self.occupancy(), &self.congestion(), failure))
+    }
+
+    /// Returns its transactions that have not ended.
+    pub(crate) fn transactions(&self) -> Result<Transactions, Error> {
+        if self.is_released() {
+            return Err(Error::UnknownCid(self.local_cid.0));
+        }
+        let entry = self.entry().map_err(|e| Error::system("read a connection", e))?;
+        Ok(Transactions::new(&entry, self.qp()))
     }
 
     /// Returns a copy of its context and tables.

@@ -60,6 +60,7 @@ mod shared;
 mod statistics;
 mod telemetry;
 mod trace;
+mod transactions;
 mod transmit;
 mod tunnel;
 mod watch;
@@ -92,6 +93,10 @@ pub use segmentation::LARGEST_SEGMENT;
 pub use statistics::ConnectionStatistics;
 pub use telemetry::{NodeStats, Pools};
 pub use trace::{TraceOptions, TraceReport, Tracing};
+pub use transactions::{
+    InitiatorState, InitiatorTransaction, TargetState, TargetTransaction, TargetWait, TransactionKind,
+    Transactions,
+};
 pub use transmit::Transmit;
 pub use tunnel::Tunnel;
 pub use watch::Lost;

@@ -3,7 +3,7 @@
 use transport_user::connection_manager::{RegionAdvertisement, SessionInfo};
 use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
 use transport_user::control::request::{self, Right};
-use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, Tunnel};
+use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, Transactions, Tunnel};
 
 use crate::connection_arguments::Conn;
 use crate::exit::Exit;
@@ -229,12 +229,46 @@ fn show(connection: &ShownConnection, json: bool) {
     if json {
         return print_json(connection);
     }
-    // The session has the MTU. `conn cc CID` shows the parameters. A table shows the regions of the session.
-    print(Fields::of(connection, &["session", "congestion.parameters"]).show());
+    // The session has the MTU. `conn cc CID` shows the parameters. Tables show the transactions and the regions of the
+    // session.
+    print(Fields::of(connection, &["session", "congestion.parameters", "transactions"]).show());
     if let Some(session) = &connection.session {
         print(path_mtu(session));
     }
+    print_transactions(&connection.transactions);
     print_peer_regions(connection);
+}
+
+fn print_transactions(transactions: &Transactions) {
+    let number = |code: Option<u8>| or_dash(code.as_ref());
+    if !transactions.initiator.is_empty() {
+        print("\nTransactions of this end:");
+        print(table(
+            &transactions.initiator,
+            &[
+                ("RSN", &|row| row.rsn.to_string()),
+                ("KIND", &|row| row.kind.to_string()),
+                ("STATE", &|row| row.state.to_string()),
+                ("CODE", &|row| number(row.code)),
+                ("ULP CODE", &|row| number(row.ulp_code)),
+            ],
+        ));
+    }
+    if !transactions.target.is_empty() {
+        print("\nTransactions of the peer:");
+        print(table(
+            &transactions.target,
+            &[
+                ("RSN", &|row| row.rsn.to_string()),
+                ("PSN", &|row| or_dash(row.psn.as_ref())),
+                ("KIND", &|row| row.kind.to_string()),
+                ("STATE", &|row| row.state.to_string()),
+                ("WAITS FOR", &|row| or_dash(row.waits_for.as_ref())),
+                ("ULP CODE", &|row| number(row.ulp_code)),
+                ("RNR CODE", &|row| number(row.rnr_timeout_code)),
+            ],
+        ));
+    }
 }
 
 fn print_peer_regions(connection: &ShownConnection) {

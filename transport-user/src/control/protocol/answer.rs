@@ -11,7 +11,7 @@ use crate::connection_manager::{Event, ManagerStatistics, SessionInfo, Via};
 use crate::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
-    TraceReport, Transmit, describe,
+    TraceReport, Transactions, Transmit, describe,
 };
 
 /// The configuration and the state of a node.
@@ -128,6 +128,9 @@ pub struct ShownConnection {
     pub managed: bool,
     /// Session with the peer's connection manager, if there is one.
     pub session: Option<SessionInfo>,
+    /// Transactions of both ends that have not ended.
+    #[serde(default)]
+    pub transactions: Transactions,
 }
 
 /// A connection was closed.

@@ -24,9 +24,10 @@ use crate::statistics::ConnectionStatistics;
 use crate::tunnel::Tunnel;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
-    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, PathInfo, Pools,
-    QueueInfo, ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource,
-    TraceReport, Transmit, TransmitWindowInfo,
+    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, InitiatorState, InitiatorTransaction, Mac,
+    NodeStats, PathInfo, Pools, QueueInfo, ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets,
+    TargetState, TargetTransaction, TargetWait, TimestampSource, TraceReport, TransactionKind, Transactions,
+    Transmit, TransmitWindowInfo,
 };
 
 const SCHEMA: &str = include_str!("schema.txt");
@@ -261,12 +262,33 @@ fn connection() -> ConnectionInfo {
     }
 }
 
+fn transactions() -> Transactions {
+    let initiator = InitiatorTransaction {
+        rsn: 1,
+        kind: TransactionKind::Push,
+        state: InitiatorState::PushDataAckd,
+        code: Some(2),
+        ulp_code: Some(3),
+    };
+    let target = TargetTransaction {
+        rsn: 1,
+        psn: Some(2),
+        kind: TransactionKind::Push,
+        state: TargetState::PushReqUlpTx,
+        waits_for: Some(TargetWait::Ulp),
+        ulp_code: Some(3),
+        rnr_timeout_code: Some(4),
+    };
+    Transactions { initiator: vec![initiator], target: vec![target] }
+}
+
 fn shown() -> answer::ShownConnection {
     let region = RegionAdvertisement { name: Some(text("table")), rkey: 1, length: 2, access: 7 };
     answer::ShownConnection {
         info: connection(),
         receive_timestamps: receive_timestamps(),
         managed: true,
+        transactions: transactions(),
         session: Some(SessionInfo {
             local_cid: 5,
             peer_cid: 10,

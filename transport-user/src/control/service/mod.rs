@@ -182,6 +182,7 @@ impl NodeService {
         let session = self.inner.manager.sessions().into_iter().find(|session| session.local_cid == cid);
         Ok(ShownConnection {
             info: self.connection(cid)?.info()?,
+            transactions: self.connection(cid)?.transactions()?,
             receive_timestamps: self.node().receive_timestamps()?,
             managed: session.is_some(),
             session,
