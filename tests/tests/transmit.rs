@@ -129,10 +129,15 @@ fn a_file_crosses_through_the_stack() -> Result<()> {
         assert!(std::fs::read(inbox_b.join("file"))? == content, "by {via}");
     }
     // An ACK may still leave between the two readings.
+    let mut seen = [0; 3];
     wait_until("the stack lost none", || {
-        let [handed, sent] =
-            ["handed_to_stack", "sent_by_engine"].map(|name| a.counter(name).expect("the node is up"));
-        handed == sent
+        let names = ["handed_to_stack", "sent_by_engine", "drop_not_sent"];
+        let now = names.map(|name| a.counter(name).expect("the node is up"));
+        if seen != now {
+            eprintln!("{names:?}: {now:?}"); // shown if the test fails
+            seen = now;
+        }
+        now[0] == now[1]
     });
     assert_eq!(a.counter("drop_not_sent")? + b.counter("drop_not_sent")?, 0);
     Ok(())

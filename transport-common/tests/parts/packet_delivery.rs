@@ -7,7 +7,7 @@ use transport_common::packet_delivery::{
     PacketDelivery, PacketFlags, PacketTables, REQUEST_WINDOW, ReceiveWindow, TransmitWindow, Tuning,
     TxPacket, Window,
 };
-use transport_common::units::{FalconTime, Ticks};
+use transport_common::units::{FalconTime, Fcwnd, Ticks};
 use transport_common::wire::PacketType;
 use transport_common::wire::nack::{NackCode, rnr_timeout};
 use transport_common::wire::resync::ResyncCode;
@@ -234,4 +234,95 @@ fn it_shows_which_packets_are_lost() {
     assert_eq!(lost(&[0, 4], 2, 1), (vec![1, 2, 3, 5], true));
     assert_eq!(lost(&[0], 0, 0), (vec![], false));
     assert_eq!(lost(&[1], 0, 0), (vec![0], true));
+}
+
+/// D-35, F-9.2.3-2: a bitmap that reaches beyond the next PSN is refused, wherever its base is. One that ends with the
+/// last packet is applied. Both windows, both bitmaps of the data window.
+#[test]
+fn a_bitmap_ends_with_the_last_packet_sent() {
+    let mut part = Part::new();
+    for rsn in 1..5 {
+        part.send(PacketType::PushData, rsn, 0);
+        part.send(PacketType::PullRequest, rsn + 10, 0);
+    }
+    for advance in 0..5u32 {
+        for bit in 0..8u32 {
+            let none = Acknowledgement { selective: 1, ..bases(300 + advance, 100 + advance) };
+            let marked = Bitmap128::bit(bit);
+            let expected = if advance + bit < 4 { AckVerdict::Applied } else { AckVerdict::Invalid };
+            for ack in [
+                Acknowledgement { data_acknowledged: marked, ..none },
+                Acknowledgement { data_received: marked, ..none },
+                Acknowledgement { request: marked, ..none },
+            ] {
+                assert_eq!(part.delivery.judge(&ack), expected, "base + {advance}, bit {bit}: {ack:?}");
+            }
+        }
+    }
+}
+
+/// F-9.1.5-3, D-53: the older request is sent again first, whichever window it is in. If the gate holds it, the younger
+/// passes it only on an unordered connection. Responses depend on neither.
+#[test]
+fn requests_are_sent_again_in_their_order() {
+    let [push, pull, answer] = [PacketType::PushData, PacketType::PullRequest, PacketType::PullData];
+    // Closes the gate for new positions in one window.
+    let order = |kinds: [(PacketType, u32); 2], ordered: u32| {
+        let mut part = Part::new();
+        part.delivery.tuning.ordered = ordered;
+        for (kind, rsn) in kinds {
+            part.send(kind, rsn, 0);
+        }
+        part.timeout(1000);
+        let first = part.delivery.next_retransmission(&part.packets, OPEN);
+        let closed = Gate { fabric: 0, ncwnd: 128 };
+        assert_eq!(part.delivery.next_retransmission(&part.packets, closed), None);
+        part.resend(1000);
+        assert_eq!(part.delivery.next_retransmission(&part.packets, OPEN), None, "nothing is left");
+        first.map(|resend| resend.window)
+    };
+    for ordered in [0, 1] {
+        assert_eq!(order([(push, 1), (pull, 2)], ordered), Some(Window::Data));
+        assert_eq!(order([(pull, 1), (push, 2)], ordered), Some(Window::Request));
+        assert_eq!(order([(push, 2), (pull, 1)], ordered), Some(Window::Request), "by RSN");
+        assert_eq!(order([(pull, 1), (answer, 7)], ordered), Some(Window::Data), "responses first");
+        assert_eq!(order([(pull, 1), (pull, 2)], ordered), Some(Window::Request));
+        assert_eq!(order([(push, 1), (push, 2)], ordered), Some(Window::Data));
+    }
+}
+
+/// F-10.6.2.1-8, D-69: a shorter timeout moves the running timer by the difference. A longer one leaves it: it fires, and
+/// is set again for the packets that are not due.
+#[test]
+fn a_new_timeout_moves_the_running_timer() {
+    let mut part = Part::new();
+    part.delivery.timeout_changed(RTO, Ticks(1));
+    assert!(!part.delivery.retransmit.is_armed(), "no timer runs");
+    part.send(PacketType::PushData, 1, 0);
+    let due = |part: &Part| part.delivery.retransmit.time().map(|time| time.since(START));
+    assert_eq!(due(&part), Some(Ticks(1000)));
+    part.delivery.timeout_changed(RTO, RTO);
+    part.delivery.timeout_changed(RTO, Ticks(1500));
+    assert_eq!(due(&part), Some(Ticks(1000)));
+    part.delivery.timeout_changed(RTO, Ticks(400));
+    assert_eq!(due(&part), Some(Ticks(400)));
+}
+
+/// F-9.1.3.1-1, F-9.1.3.1-2, D-81: every packet asks while the window is at most the threshold. Above it a constant
+/// fraction does, and the last of a burst.
+#[test]
+fn packets_ask_for_acks() {
+    let mut part = Part::new();
+    part.delivery.tuning.ack_request_threshold = 4;
+    part.delivery.tuning.ack_request_percent = 30;
+    let window = |packets: u32| Fcwnd::from_packets(packets);
+    for _ in 0..3 {
+        assert!(part.delivery.choose_ack_request(window(4), false));
+    }
+    let mut asked = |last| part.delivery.choose_ack_request(window(5), last);
+    let asks: Vec<_> = (0..10).map(|_| asked(false)).collect();
+    assert_eq!(asks, [false, false, false, true, false, false, true, false, false, true], "30 of 100");
+    assert!(asked(true), "the last of a burst");
+    // What the last one asked does not count as part of the fraction.
+    assert_eq!([asked(false), asked(false), asked(false)], [false, false, true]);
 }

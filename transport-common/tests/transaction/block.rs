@@ -6,6 +6,7 @@ use transport_common::counters::Counter;
 use transport_common::queues::{AccessFlags, Verb};
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::Protocol;
+use transport_common::ulp::rdma::UlpCode;
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;
 
@@ -53,6 +54,20 @@ fn state(node: &Node, rsn: usize, pull: bool, ordered: bool) -> RequestState {
 
 fn kinds(wires: &[Wire]) -> Vec<u8> {
     wires.iter().map(|wire| wire.packet.kind as u8).collect()
+}
+
+/// D-45: a read of as much as the target answers at once is answered, one of a block more is refused in its response.
+#[test]
+fn a_read_has_a_largest_length() {
+    for (blocks, code) in [(1, UlpCode::NONE), (2, UlpCode::INVALID_REQUEST)] {
+        let mut p = pair(true);
+        p.b.entry.connection.responder.max_answer = BLOCK;
+        p.a.post(read(0, blocks * BLOCK));
+        p.run(0, 4000);
+        let ends: Vec<_> = p.a.completions().iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
+        assert_eq!(ends, [(1, 0, code.0)]);
+        p.assert_idle();
+    }
 }
 
 /// F-7.1-2, F-8.5.3.2-1: blocks are written and read.

@@ -356,3 +356,20 @@ fn a_dead_connection_gives_every_place_back() {
     assert!(!part.initiator.drained(&mut part.table, &part.application));
     assert_eq!(part.application.released.get(), 3);
 }
+
+/// The hint for the batch: more than one request waits, and no more than can wait.
+#[test]
+fn several_that_wait_are_a_backlog() {
+    let read = |submitted| move || submitted;
+    for next in [1, u32::MAX] {
+        let at = |waiting: u32| next.wrapping_add(waiting);
+        let table = TRANSACTIONS as u32;
+        for (waiting, backlog) in [(0, false), (1, false), (2, true), (table, true), (table + 1, false)] {
+            let known = Initiator::is_backlogged(next, at(waiting), 0, read(next));
+            let counter = Initiator::is_backlogged(next, next, 0, read(at(waiting)));
+            assert_eq!((known, counter), (backlog, backlog), "{waiting} wait");
+        }
+        assert!(!Initiator::is_backlogged(next, at(2), 1, read(at(2))), "the last look found none to send");
+    }
+    Initiator::is_backlogged(1, 3, 0, || panic!("the counter is read only if needed"));
+}

@@ -52,7 +52,11 @@ impl Part {
     }
 
     fn not_ready(&mut self, rsn: u32, now: FalconTime) -> u8 {
-        let key = self.key(rsn, false);
+        self.not_ready_for(rsn, false, now)
+    }
+
+    fn not_ready_for(&mut self, rsn: u32, pull: bool, now: FalconTime) -> u8 {
+        let key = self.key(rsn, pull);
         self.target.not_ready(&mut self.table, key, now)
     }
 
@@ -133,10 +137,79 @@ fn a_push_without_a_cell_waits_like_the_others() {
     let mut part = Part::new(false);
     assert_eq!(part.target.rnr_code_without_cell(&part.table), FIRST_CODE);
     part.hold(1, false);
-    for _ in 0..20 {
-        part.not_ready(1, NOW);
+    // F-7.8-12: two codes further is about twice the delay.
+    for code in [14, 16, 18, 20, 22, 24, 26, 28, 28] {
+        assert_eq!(part.not_ready(1, NOW), code);
+        assert_eq!(part.target.rnr_code_without_cell(&part.table), code);
     }
-    assert_eq!(part.target.rnr_code_without_cell(&part.table), 28, "the longest");
+    // From an odd code the last step is one to the longest, which is not passed.
+    let mut odd = Part { target: Target::new(Rsn(1), false, 25), ..Part::new(false) };
+    odd.hold(1, false);
+    assert_eq!([0; 4].map(|_| odd.not_ready(1, NOW)), [25, 27, 28, 28]);
+    // Code 0 is the longest delay of all.
+    let mut longest = Part { target: Target::new(Rsn(1), false, 0), ..Part::new(false) };
+    longest.hold(1, false);
+    assert_eq!([0; 2].map(|_| longest.not_ready(1, NOW)), [0, 0]);
+}
+
+/// F-6.4-2, F-8.5.3.4-2: on an unordered connection pushes and pulls are offered again each at its own time. The timer
+/// stands at the earliest of those that still wait.
+#[test]
+fn each_unordered_request_is_offered_again_at_its_own_time() {
+    let mut part = Part::new(false);
+    // RSN 1 and 3 are pushes, 2 and 4 pulls. The second of each kind waits twice as long.
+    for (rsn, pull) in [(1, false), (2, true), (3, false), (4, true)] {
+        part.hold(rsn, pull);
+        part.not_ready_for(rsn, pull, NOW);
+    }
+    for (rsn, pull) in [(3, false), (4, true)] {
+        part.not_ready_for(rsn, pull, NOW);
+    }
+    let [first, second] = [FIRST_CODE, FIRST_CODE + 2].map(|code| NOW.after(rnr_timeout(code)));
+    assert_eq!((part.next(), part.target.rnr_timer.time()), (None, Some(first)));
+    part.target.on_rnr_timer(&part.table, first);
+    assert_eq!(part.target.rnr_timer.time(), Some(second), "3 and 4 wait");
+    assert_eq!(part.next(), Some(1));
+    part.deliver(1, false);
+    assert_eq!(part.next(), Some(2));
+    part.deliver(2, true);
+    assert_eq!((part.next(), part.target.has_due()), (None, false));
+    part.target.on_rnr_timer(&part.table, second);
+    assert_eq!(part.target.rnr_timer.time(), None);
+    for (rsn, pull) in [(3, false), (4, true)] {
+        assert_eq!(part.next(), Some(rsn));
+        part.deliver(rsn, pull);
+    }
+    assert_eq!((part.next(), part.target.held), (None, 0));
+}
+
+/// F-8.5.3.2-1: a pull is offered only while there is a place for its response, in order and not.
+#[test]
+fn a_pull_without_a_place_for_its_response_waits() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered);
+        let mut responses = Box::new([Response::<u64>::default(); RESPONSES]);
+        part.hold(1, true);
+        part.not_ready_for(1, true, NOW);
+        let due = NOW.after(rnr_timeout(FIRST_CODE));
+        part.target.on_rnr_timer(&part.table, due);
+        for rsn in 0..RESPONSES as u32 {
+            assert_eq!(part.next(), Some(1), "{rsn} places are taken");
+            part.target.answer(&mut responses, Rsn(rsn), 0);
+        }
+        assert_eq!((part.next(), part.target.has_due()), (None, false));
+        part.target.send_response(&mut responses);
+        part.target.response_acknowledged(&mut responses, 0);
+        assert_eq!((part.next(), part.target.has_due()), (Some(1), true));
+        part.deliver(1, true);
+        // A held pull in its turn waits in the same way.
+        if ordered {
+            part.hold(2, true);
+            assert_eq!(part.next(), Some(2));
+            part.target.answer(&mut responses, Rsn(1), 0);
+            assert_eq!(part.next(), None);
+        }
+    }
 }
 
 /// D-25: a second copy of a Resync, when the first one has become the next request, passes over it for good. Its entry is
