@@ -100,13 +100,23 @@ fn compare_golden(name: &str, text: &str) -> Result<()> {
     }
     let expected = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     for (number, (is, should)) in text.lines().zip(expected.lines()).enumerate() {
-        ensure!(is == should, "{name}, line {}:\n  is:     {is}\n  should: {should}\n{REMEDY}", number + 1);
+        ensure!(
+            same_line(is, should),
+            "{name}, line {}:\n  is:     {is}\n  should: {should}\n{REMEDY}",
+            number + 1
+        );
     }
     ensure!(
         text.lines().count() == expected.lines().count(),
         "{name}: the number of lines differs. {REMEDY}"
     );
     Ok(())
+}
+
+/// Returns whether two lines say the same. Wireshark cuts long bytes off, and version 4.4 later than 4.0.
+fn same_line(is: &str, should: &str) -> bool {
+    let begins = |whole: &str, cut: &str| cut.strip_suffix('…').is_some_and(|begin| whole.starts_with(begin));
+    is == should || begins(is, should) || begins(should, is)
 }
 
 fn each_kind() -> Result<Vec<Frame>> {
