@@ -57,6 +57,11 @@ pub struct Parameters {
     /// Timeouts of a packet from which on the path changes, 1 to 7, see [`super::plb::retransmitted`]. The path of
     /// acknowledgements changes when more copies than this were received in a row. 0: neither does.
     pub plb_timeout_threshold: u32,
+    /// Packets after which a round closes whose delay is far above the target, 1 to 1023, see [`super::plb`]. 0: rounds
+    /// close as in section 10.4 only.
+    pub plb_quick_round: u32,
+    /// A delay is far above the target above this multiple of it, 1 to 16.
+    pub plb_quick_multiplier: Fraction,
 
     /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
     pub rtt_smoothing_alpha: Fraction,
@@ -115,6 +120,8 @@ impl Parameters {
         plb_congestion_threshold: Fraction::ratio(1, 2),
         plb_attempt_threshold: 5,
         plb_timeout_threshold: 0,
+        plb_quick_round: 0,
+        plb_quick_multiplier: Fraction::ratio(3, 2),
         rtt_smoothing_alpha: Fraction::ratio(3, 4),
         delay_smoothing_alpha: Fraction::ZERO,
         topology_scaling_per_hop: Ticks::from_nanos(1_000),
@@ -223,6 +230,14 @@ impl Parameters {
                 0,
                 7,
                 "1 to 7 timeouts, or 0 for never",
+            ),
+            ranged("plb_quick_round", self.plb_quick_round, 0, 1023, "1 to 1023 packets, or 0 for never"),
+            ranged(
+                "plb_quick_multiplier",
+                self.plb_quick_multiplier.0,
+                Fraction::ONE.0,
+                16 << Fraction::BITS,
+                "1 to 16",
             ),
             fraction("rtt_smoothing_alpha", self.rtt_smoothing_alpha),
             fraction("delay_smoothing_alpha", self.delay_smoothing_alpha),

@@ -202,3 +202,83 @@ fn a_change_of_path_across_the_wrap_of_time() {
     assert!(!retransmitted(&mut state, &timeout(498, 1), &parameters, rto));
     assert!(retransmitted(&mut state, &timeout(499, 1), &parameters, rto));
 }
+
+/// A rule of ours (`plb_quick_round`): a round far above the target closes after so many packets, and counts for the half
+/// targets in its delay less one. A round that is not closes with its window, as in F-10.4-2.
+#[test]
+fn a_round_far_above_the_target_closes_early() {
+    let p = Parameters { plb_quick_round: 8, plb_attempt_threshold: 15, ..Parameters::DEFAULT };
+    let acks = |delay: u32, packets: u16, state: &mut PlbState| {
+        let event = Event { fcwnd: fcwnd(100.0), ncwnd: 128, num_packets_acked: packets, ..ack(0, 1) };
+        update(state, &event, &p, ticks(delay), TARGET)
+    };
+    for (delay, rounds) in [(151, 2), (199, 2), (200, 3), (250, 4), (299, 4), (300, 5), (700, 13)] {
+        let mut state = PlbState::default();
+        assert!(!acks(delay, 7, &mut state));
+        assert_eq!((state.packets_acknowledged, state.reroute_attempted), (7, 0));
+        assert!(!acks(delay, 1, &mut state));
+        assert_eq!((state.packets_acknowledged, state.reroute_attempted), (0, rounds), "delay {delay}");
+    }
+    for delay in [90, 110, 150] {
+        let mut state = PlbState::default();
+        acks(delay, 99, &mut state);
+        assert_eq!((state.packets_acknowledged, state.reroute_attempted), (99, 0), "delay {delay}");
+        acks(delay, 1, &mut state);
+        assert_eq!((state.packets_acknowledged, state.reroute_attempted), (0, (delay > 100) as u8));
+    }
+    // A change of path at once, also without a target, and never an overflow.
+    for target in [TARGET, ticks(0)] {
+        let mut state = PlbState { reroute_attempted: 14, ..PlbState::default() };
+        let event = Event { fcwnd: fcwnd(100.0), ncwnd: 128, num_packets_acked: 8, ..ack(0, 1) };
+        assert!(update(&mut state, &event, &p, ticks(0xff_ffff), target));
+        assert_eq!(state.reroute_attempted, 0);
+    }
+    // One ACK far above the target does not close the round of packets that were not congested.
+    let mut state = PlbState::default();
+    acks(50, 20, &mut state);
+    acks(400, 1, &mut state);
+    assert_eq!(state.reroute_attempted, 0, "1 of 21 packets is below the threshold");
+}
+
+/// The delays of packets that were sent before a change of path are those of another path: they do not count against the
+/// new one, also across the wrap of time, and however long ago the change was.
+#[test]
+fn packets_of_an_older_path_do_not_count() {
+    let p = Parameters { plb_quick_round: 8, plb_attempt_threshold: 5, ..Parameters::DEFAULT };
+    for start in [1000, NicTime::MASK - 100, NicTime::MASK] {
+        let at = |time: u32| NicTime((start + time) & NicTime::MASK);
+        let acked = |sent: u32, now: u32, packets: u16| {
+            let mut event =
+                Event { fcwnd: fcwnd(100.0), ncwnd: 128, num_packets_acked: packets, ..ack(0, 1) };
+            (event.t1, event.t4) = (at(sent), at(now));
+            event
+        };
+        let mut state = PlbState::default();
+        let mut feed = |event: &Event| update(&mut state, event, &p, ticks(300), TARGET);
+        assert!(feed(&acked(100, 400, 8)), "five rounds at once");
+        for sent in [101, 250, 399] {
+            assert!(!feed(&acked(sent, sent + 300, 8)), "sent at {sent}, before the change");
+        }
+        assert!(feed(&acked(400, 700, 8)), "sent over the new path");
+        // Many times around the circle of time.
+        let mut now = 700;
+        for _ in 0..100 {
+            now += 1 << 21;
+            assert!(!feed(&acked(now - 300, now, 1)));
+            assert!(!feed(&acked(now - 300, now, 1)));
+            assert!(!feed(&acked(now - 300, now, 1)));
+            assert!(!feed(&acked(now - 300, now, 1)));
+            assert!(feed(&acked(now - 300, now, 4)), "at {now}");
+        }
+    }
+}
+
+/// D-78: without it, nothing but F-10.4-1 to F-10.4-4 counts.
+#[test]
+fn the_defaults_have_no_quick_rounds() {
+    assert_eq!(Parameters::DEFAULT.plb_quick_round, 0);
+    let mut state = PlbState { changed_at: [1, 2, 3], ..PlbState::default() };
+    let event = Event { fcwnd: fcwnd(100.0), ncwnd: 128, num_packets_acked: 50, ..ack(0, 1) };
+    update(&mut state, &event, &Parameters::DEFAULT, ticks(1000), TARGET);
+    assert_eq!((state.packets_acknowledged, state.changed_at), (50, [1, 2, 3]));
+}

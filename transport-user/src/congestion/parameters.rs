@@ -116,6 +116,11 @@ parameters! {
         /// Timeouts of a packet from which on another path is tried, 1 to 7; the path of acknowledgements changes when
         /// more copies than this were received in a row. 0: neither does, as in section 10.4.
         plb_timeout_threshold: u32 as Count = 0,
+        /// Packets after which a round closes whose delay is far above the target, 1 to 1023. It counts for several rounds,
+        /// the more the larger the delay. 0: rounds close as in section 10.4 only.
+        plb_quick_round: u32 as Count = 0,
+        /// A delay is far above the target above this multiple of it, 1 to 16.
+        plb_quick_multiplier: f64 as Factor = 1.5,
         /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
         rtt_smoothing_alpha: f64 as Factor = 0.75,
         /// Weight of the history in the smoothed delay, 0 to 1 (D-61).
@@ -181,9 +186,14 @@ pub(crate) const PROFILES: [&str; 2] = ["auto", "datacenter"];
 
 impl CongestionParameters {
     /// The profile `auto`: the target delay, the smallest window and the smallest retransmission timeout follow the path,
-    /// and a timeout tries another path. All else is [`Self::DEFAULT`].
-    pub const AUTO: Self =
-        Self { adaptive_target: true, adaptive_timeout: true, plb_timeout_threshold: 1, ..Self::DEFAULT };
+    /// a timeout tries another path, and a path that has become slow is left early. All else is [`Self::DEFAULT`].
+    pub const AUTO: Self = Self {
+        adaptive_target: true,
+        adaptive_timeout: true,
+        plb_timeout_threshold: 1,
+        plb_quick_round: 8,
+        ..Self::DEFAULT
+    };
 
     /// The profile of this name that every node has: `auto`, or `datacenter`, which is [`Self::DEFAULT`].
     pub(crate) fn built_in(profile: &str) -> Option<Self> {

@@ -45,7 +45,7 @@ struct Variant {
 
 const TIME_BACK: &str = "median until back";
 
-fn variants() -> [Variant; 3] {
+fn variants() -> [Variant; 4] {
     let auto = CongestionParameters::AUTO;
     [
         Variant {
@@ -54,7 +54,13 @@ fn variants() -> [Variant; 3] {
             promises: &[
                 (Fault::Cut, TIME_BACK, Bound::AtMost(10.0)),
                 (Fault::Lossy, TIME_BACK, Bound::AtMost(10.0)),
+                (Fault::Slow, TIME_BACK, Bound::AtMost(10.0)),
             ],
+        },
+        Variant {
+            name: "auto, rounds as in 10.4",
+            parameters: CongestionParameters { plb_quick_round: 0, ..auto },
+            promises: &[],
         },
         Variant {
             name: "auto, quick PLB",
@@ -109,11 +115,13 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
              data for {} % of a path, and begins on a path of its own. Then, in both directions, the first path is cut, \
              or loses 10 % of its packets, or keeps a tenth of its rate; or the first three suffer one each. The \
              goodput is back when all flows together have {} % of the goodput before, over {WINDOW} round trips; these \
-             count. Quick PLB leaves a path after one congested round, and counts delays from 0.8 of the target on; profile \
-             auto has five rounds and 1.01, as in D-78. {SEEDS} seeds.",
+             count. Profile auto leaves a path after five congested rounds (D-78); a round of {} packets far above the target \
+             counts for several. Rounds as in 10.4 are windows. Quick PLB leaves after one round, and counts delays from 0.8 \
+             of the target on. {SEEDS} seeds.",
             rate()?,
             HOST_PART.0 * 100 / HOST_PART.1,
-            BACK * 100.0
+            BACK * 100.0,
+            CongestionParameters::AUTO.plb_quick_round,
         ),
         world: World::Simulation,
         seed: options.seed,
