@@ -96,7 +96,8 @@ fn the_xdp_datapath_passes_every_check() -> Result<()> {
     let bench = Bench::up()?;
     let pcap = bench.directory.path().join("run.pcapng");
     let trigger = bench.trigger()?;
-    let told = ["--fcwnd", "8", "--ncwnd", "6", "--attempts", "4", "--ar-threshold", "2", "--ar-percent", "20"];
+    let told =
+        ["--fcwnd", "8", "--ncwnd", "6", "--attempts", "4", "--ar-threshold", "2", "--ar-percent", "20"];
     let options = ["--json", "--pcap", pcap.to_str().context("a plain path")?, "--trigger", &trigger];
     let outcome = bench.test(&[&options[..], &told].concat())?;
     let report: Value = serde_json::from_str(&outcome.stdout).with_context(|| format!("{outcome:?}"))?;
@@ -129,9 +130,13 @@ fn a_violation_and_a_silent_peer_have_their_exit_codes() -> Result<()> {
     std::fs::write(&bench.config, good.replace("rx_spi = 7", "rx_spi = 9"))?;
     let outcome = bench.test(&["--only", "F-6.5-2"])?;
     assert_eq!(outcome.code, 7, "{outcome:?}");
-    for text in
-        ["FAIL     target    F-6.5-2", "expected: SPI 9", "found:    7", "tester  Push Data", "0 passed, 1 failed"]
-    {
+    for text in [
+        "FAIL     target    F-6.5-2",
+        "expected: SPI 9",
+        "found:    7",
+        "tester  Push Data",
+        "0 passed, 1 failed",
+    ] {
         assert!(outcome.stdout.contains(text), "no \"{text}\" in {}", outcome.stdout);
     }
     assert!(outcome.stderr.contains("violates 1 clause"), "{}", outcome.stderr);
