@@ -1,6 +1,6 @@
 //! Requests that the peer gives up, and the Resyncs in their place (sections 7.6, 9.1.5, 9.1.8 and 11).
 
-use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, request};
+use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, request, same_place};
 use crate::check::Check;
 use crate::received::Received;
 use crate::session::Session;
@@ -24,9 +24,9 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Waits until a Resync takes the place of a request. Returns it, and the number of copies before it.
-fn exhaust(s: &mut Session<'_>, request: &Request) -> Outcome<(Received, u32)> {
+fn exhaust(s: &mut Session<'_>, request: &Received) -> Outcome<(Received, u32)> {
     let patience = s.patience.answer;
-    let (mut copies, mut last) = (0, request.packet.at);
+    let (mut copies, mut last) = (0, request.at);
     let until = s.now().after(patience);
     while s.now().0 < until.0 {
         let left = until.since(s.now());
@@ -34,7 +34,7 @@ fn exhaust(s: &mut Session<'_>, request: &Request) -> Outcome<(Received, u32)> {
         if received.raw_type() == RESYNC {
             return Ok((received, copies));
         }
-        if request.has_copy(&received) {
+        if same_place(request, &received) {
             (copies, last) = (copies + 1, received.at);
         }
     }
@@ -51,11 +51,11 @@ fn exhaust(s: &mut Session<'_>, request: &Request) -> Outcome<(Received, u32)> {
 
 /// Waits until a Resync takes the place of a request.
 pub(super) fn resync_of(s: &mut Session<'_>, request: &Request) -> Outcome<Received> {
-    exhaust(s, request).map(|(resync, _)| resync)
+    exhaust(s, &request.packet).map(|(resync, _)| resync)
 }
 
 /// Returns the number of copies of a request before the Resync in its place.
-pub(super) fn count_copies(s: &mut Session<'_>, request: &Request) -> Outcome<u32> {
+pub(super) fn count_copies(s: &mut Session<'_>, request: &Received) -> Outcome<u32> {
     exhaust(s, request).map(|(_, copies)| copies)
 }
 
@@ -72,7 +72,7 @@ fn attempts(s: &mut Session<'_>) -> Outcome {
         return Err(Stop::Skip("give --attempts of the peer".to_owned()));
     };
     let push = request(s, Write)?;
-    let found = count_copies(s, &push)?;
+    let found = count_copies(s, &push.packet)?;
     s.acknowledge()?;
     judge(found == attempts, format!("{attempts} copies before the Resync"), found)
 }
