@@ -149,6 +149,25 @@ fn a_violation_and_a_silent_peer_have_their_exit_codes() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs root: cargo xtask test"]
+fn operations_that_do_not_come_are_explained() -> Result<()> {
+    need_root();
+    let bench = Bench::up()?;
+    let options = ["--role", "initiator", "--start-within", "300ms", "--only"];
+    let by_hand = bench.test(&[&options[..], &["F-9-6,F-6.4-3", "--by-hand"]].concat())?;
+    assert_eq!(by_hand.code, 0, "{by_hand:?}");
+    let asked = "submit now at the peer: write of 64 bytes on its connection 5";
+    assert!(by_hand.stderr.contains(asked), "{by_hand:?}");
+    for text in ["nobody has submitted the write in 300 ms", "give a --trigger", "0 failed, 2 skipped"] {
+        assert!(by_hand.stdout.contains(text), "no \"{text}\" in {}", by_hand.stdout);
+    }
+    let failing = bench.test(&[&options[..], &["F-9-6", "--trigger", "exit 3"]].concat())?;
+    assert_eq!(failing.code, 7, "{failing:?}");
+    assert!(failing.stdout.contains("the trigger ended with an error"), "{failing:?}");
+    Ok(())
+}
+
+#[test]
 fn wrong_arguments_are_explained() -> Result<()> {
     let listed = tiercel(&["conformance", "--list"])?;
     assert_eq!(listed.code, 0, "{listed:?}");

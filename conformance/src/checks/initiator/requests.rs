@@ -133,27 +133,36 @@ pub(super) fn burst(s: &mut Session<'_>, operations: &[Operation]) -> Outcome<Bu
 pub(super) fn request(s: &mut Session<'_>, operation: Operation) -> Outcome<Request> {
     let mut burst = burst(s, &[operation])?;
     let patience = s.patience.start;
-    let packet = burst.next(s, patience)?.ok_or_else(|| missing(s, operation))?;
+    let Some(packet) = burst.next(s, patience)? else { return Err(missing(s, operation, burst.tickets[0])?) };
     let expected = if operation == Write { PUSH_DATA } else { PULL_REQUEST };
     judge(packet.raw_type() == expected, format!("a {} for a {operation}", name(operation)), packet.text())?;
     Ok(Request { packet, ticket: burst.tickets[0] })
 }
 
-/// Returns the failure of a peer that does not send the packet of an operation.
-fn missing(s: &Session<'_>, operation: Operation) -> Stop {
+/// Says that the packet of an operation did not come, and what may be the reason.
+fn missing(s: &mut Session<'_>, operation: Operation, ticket: Ticket) -> Outcome<Stop> {
     let time = s.patience.start.as_nanos() / 1_000_000;
-    Stop::fail(
+    if !s.sees_completions() {
+        return Ok(Stop::Skip(format!("nobody has submitted the {operation} in {time} ms")));
+    }
+    let command = match s.completed(ticket)? {
+        Some(Completion::Error) => ", and the trigger ended with an error",
+        _ => "",
+    };
+    Ok(Stop::fail(
         format!("a {} for a {operation} that the peer submits", name(operation)),
-        format!("no such packet in {time} ms"),
-    )
+        format!("no such packet in {time} ms{command}"),
+    ))
 }
 
 /// Makes the peer submit an operation, and returns its first packet whether it is well formed or not.
 pub(super) fn raw(s: &mut Session<'_>, operation: Operation) -> Outcome<Received> {
-    burst(s, &[operation])?;
+    let ticket = burst(s, &[operation])?.tickets[0];
     let patience = s.patience.start;
-    let found = s.find(patience, |received| ![8, 9, 10].contains(&received.raw_type()))?;
-    found.ok_or_else(|| missing(s, operation))
+    match s.find(patience, |received| ![8, 9, 10].contains(&received.raw_type()))? {
+        Some(packet) => Ok(packet),
+        None => Err(missing(s, operation, ticket)?),
+    }
 }
 
 /// Makes the peer submit these operations one after the other, and acknowledges none of them.
