@@ -34,12 +34,13 @@ pub fn capture(out: impl Write, checked: &[Checked], wall_clock: SystemTime) -> 
         for frame in &check.frames {
             let who = if frame.sent { "tester" } else { "peer" };
             let note = frame.note.map_or(String::new(), |note| format!(" ({note})"));
+            let comment = format!("{} of the {}: {who}{note}", check.clause, check.role);
             let block = EnhancedPacketBlock {
                 interface_id: 0,
                 timestamp: begin + Duration::from_nanos(frame.at.as_nanos()),
                 original_len: frame.frame.len() as u32,
                 data: frame.frame.as_slice().into(),
-                options: vec![EnhancedPacketOption::Comment(format!("{}: {who}{note}", check.clause).into())],
+                options: vec![EnhancedPacketOption::Comment(comment.into())],
             };
             writer.write_pcapng_block(block).map_err(wrong)?;
         }

@@ -1,8 +1,31 @@
 //! What a check is.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use crate::session::Session;
 use crate::subject::Subject;
 use crate::verdict::Outcome;
+
+/// The side of a transaction on which a check sees the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The tester submits, and the peer is the target.
+    Target,
+    /// The peer submits, and the tester is the target.
+    Initiator,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Target => "target",
+            Self::Initiator => "initiator",
+        })
+    }
+}
 
 /// The connection that a check needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +51,17 @@ impl Needs {
 
 /// A check of one clause.
 ///
-/// A check that passes leaves nothing open: the peer has acknowledged every packet of the tester.
+/// A check of the target that passes leaves nothing open: the peer has acknowledged every packet of the tester.
+/// A check of the initiator may leave the peer's requests open: the tester acknowledges and answers them before
+/// the next check.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
     /// Id of the clause in `docs/spec`.
     pub clause: &'static str,
     /// What the peer has to do, in one line.
     pub title: &'static str,
+    /// The role in which it sees the peer.
+    pub role: Role,
     /// The connection that it needs.
     pub needs: Needs,
     /// Drives the peer, and judges what it does.
@@ -42,30 +69,36 @@ pub struct Check {
 }
 
 impl Check {
-    /// Makes a check for any connection.
+    /// Makes a check of the target for any connection.
     pub const fn new(
         clause: &'static str,
         title: &'static str,
         run: fn(&mut Session<'_>) -> Outcome,
     ) -> Self {
-        Self { clause, title, needs: Needs::Any, run }
+        Self { clause, title, role: Role::Target, needs: Needs::Any, run }
     }
 
-    /// Makes a check for an ordered connection.
+    /// Makes a check of the target for an ordered connection.
     pub const fn ordered(
         clause: &'static str,
         title: &'static str,
         run: fn(&mut Session<'_>) -> Outcome,
     ) -> Self {
-        Self { clause, title, needs: Needs::Ordered, run }
+        Self { clause, title, role: Role::Target, needs: Needs::Ordered, run }
     }
 
-    /// Makes a check for an unordered connection.
+    /// Makes a check of the target for an unordered connection.
     pub const fn unordered(
         clause: &'static str,
         title: &'static str,
         run: fn(&mut Session<'_>) -> Outcome,
     ) -> Self {
-        Self { clause, title, needs: Needs::Unordered, run }
+        Self { clause, title, role: Role::Target, needs: Needs::Unordered, run }
+    }
+
+    /// Returns the check as one of the peer's own requests.
+    #[must_use]
+    pub const fn of_initiator(self) -> Self {
+        Self { role: Role::Initiator, ..self }
     }
 }

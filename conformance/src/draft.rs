@@ -4,6 +4,7 @@ use transport_common::ids::{Psn, RKey, Rsn};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Opcode, Reth};
 use transport_common::wire::PacketType;
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::{Resync, ResyncCode};
@@ -13,7 +14,7 @@ use crate::flow::encoded;
 /// A packet with its PSN and RSN. Bases and IV are those of the moment when it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// Packet type: Pull Request, Push Data or Resync.
+    /// Packet type: Pull Request, Push Data, Pull Data or Resync.
     pub kind: PacketType,
     /// PSN in the window of the type.
     pub psn: Psn,
@@ -21,7 +22,7 @@ pub struct Draft {
     pub rsn: Rsn,
     /// AR.
     pub ack_request: bool,
-    /// Request Length. A Resync does not have it.
+    /// Request Length. A Pull Data and a Resync do not have it.
     pub request_length: u16,
     /// Code of a Resync, and the type of the packet that it replaces.
     pub resync: (ResyncCode, PacketType),
@@ -77,6 +78,14 @@ impl Draft {
         Self::new(PacketType::PullRequest, payload, Bth::LEN + Aeth::LEN + 8)
     }
 
+    /// Returns the answer to a READ: the Pull Data with the RSN of its Pull Request (F-7.4-2).
+    pub fn read_answer(rsn: Rsn, data: &[u8], cid: u32) -> Self {
+        let bth = encoded::<{ Bth::LEN }>(|out| Bth::new(Opcode::READ_RESPONSE_ONLY, cid, 0).encode(out));
+        let aeth = encoded::<{ Aeth::LEN }>(|out| Aeth { syndrome: Aeth::SUCCESS, msn: 0 }.encode(out));
+        let payload = [&bth[..], &aeth, data].concat();
+        Self { rsn, ..Self::new(PacketType::PullData, payload, 0) }
+    }
+
     /// Returns the Resync that replaces this packet (F-9.1.8-2).
     pub fn replaced(&self) -> Self {
         Self {
@@ -114,6 +123,10 @@ impl Draft {
                 let (code, packet_type) = self.resync;
                 let header = Resync { base, code, packet_type, vendor: 0 };
                 encoded::<{ Resync::LEN }>(|out| header.encode(out)).to_vec()
+            }
+            PacketType::PullData => {
+                let header = PullData { base };
+                encoded::<{ PullData::LEN }>(|out| header.encode(out)).to_vec()
             }
             _ => {
                 let header = PushData { base, request_length };

@@ -11,6 +11,7 @@
 //!
 //! - [`catalogue`] returns the checks. Each [`Check`] belongs to one clause of `docs/spec`.
 //! - [`Subject`] describes the connection, [`Patience`] how long the tester waits.
+//! - [`Trigger`] makes the peer submit operations, for the checks of the peer as initiator.
 //! - [`Wire`] is the network. [`PacketSocket`] sends and receives on an interface of Linux. Tests implement
 //!   `Wire` on virtual time.
 //! - [`run`] runs checks and returns a verdict and the packets for each. [`capture`] writes them as pcapng.
@@ -28,19 +29,21 @@ mod run;
 mod session;
 mod socket;
 mod subject;
+mod trigger;
 mod verdict;
 mod wire;
 
 pub use capture::capture;
-pub use check::{Check, Needs};
+pub use check::{Check, Needs, Role};
 pub use checks::catalogue;
 pub use draft::Draft;
 pub use flow::{Flow, Parts, encoded};
 pub use log::{Line, Logged, describe};
 pub use received::Received;
 pub use run::{Checked, RunError, run};
-pub use session::Session;
+pub use session::{OPERATION_BYTES, Session};
 pub use socket::PacketSocket;
-pub use subject::{Patience, REGION_BYTES, Start, Subject};
+pub use subject::{Patience, REGION_BYTES, Settings, Start, Subject};
+pub use trigger::{ByHand, CommandTrigger, Completion, Operation, Ticket, Trigger, Wanted};
 pub use verdict::{Outcome, Stop, Verdict, judge};
 pub use wire::Wire;

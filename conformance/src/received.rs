@@ -7,6 +7,7 @@ use transport_common::wire::ack::{Ack, AckHeader, Eack};
 use transport_common::wire::nack::Nack;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::pull_data::PullData;
+use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::Resync;
 
@@ -105,6 +106,14 @@ impl Received {
     pub fn push_data(&self) -> Option<&PushData> {
         match self.header()? {
             FalconHeader::PushData(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Returns the Pull Request.
+    pub fn pull_request(&self) -> Option<&PullRequest> {
+        match self.header()? {
+            FalconHeader::PullRequest(request) => Some(request),
             _ => None,
         }
     }

@@ -5,10 +5,11 @@ use std::io;
 use serde::Serialize;
 use transport_common::units::Picoseconds;
 
-use crate::check::Check;
+use crate::check::{Check, Role};
 use crate::log::{Line, Logged};
 use crate::session::Session;
 use crate::subject::{Patience, Subject};
+use crate::trigger::Trigger;
 use crate::verdict::{Outcome, Stop, Verdict};
 use crate::wire::Wire;
 
@@ -19,6 +20,8 @@ pub struct Checked {
     pub clause: &'static str,
     /// What the peer has to do.
     pub title: &'static str,
+    /// The role in which the check sees the peer.
+    pub role: Role,
     /// The verdict, with its reason.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -32,8 +35,8 @@ pub struct Checked {
 /// Why the tester cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The interface failed.
-    #[error("cannot send or receive frames: {0}")]
+    /// The interface or the trigger failed.
+    #[error("the tester cannot go on: {0}")]
     Io(#[from] io::Error),
     /// The peer answers nothing.
     #[error(
@@ -45,12 +48,13 @@ pub enum RunError {
 }
 
 /// Runs the checks, in their order, each on the first connection that it can use. `report` gets each result
-/// as soon as it is there.
+/// as soon as it is there. Without `trigger`, the checks of the peer's own requests are skipped.
 ///
 /// # Errors
 /// [`RunError`]. The results up to then were reported.
 pub fn run(
     wire: &mut dyn Wire,
+    mut trigger: Option<&mut dyn Trigger>,
     subjects: &[Subject],
     patience: Patience,
     checks: &[Check],
@@ -62,7 +66,8 @@ pub fn run(
         if own.is_empty() {
             continue;
         }
-        let mut session = Session::new(wire, subject.clone(), patience);
+        let trigger = trigger.as_mut().map(|trigger| &mut **trigger as &mut dyn Trigger);
+        let mut session = Session::new(wire, trigger, subject.clone(), patience);
         match greet(&mut session) {
             Ok(true) => {}
             Ok(false) => return Err(RunError::Silent),
@@ -132,7 +137,7 @@ fn tolerate<T>(outcome: Outcome<T>) -> Result<Option<T>, RunError> {
 
 fn checked(check: &Check, verdict: Verdict, frames: Vec<Logged>, start: Picoseconds) -> Checked {
     let packets = frames.iter().map(|logged| logged.line(start)).collect();
-    Checked { clause: check.clause, title: check.title, verdict, packets, frames }
+    Checked { clause: check.clause, title: check.title, role: check.role, verdict, packets, frames }
 }
 
 fn skipped(check: &Check, reason: String) -> Checked {

@@ -1,6 +1,8 @@
 //! One connection of the tester: its sequence numbers, the packets that it sends, and those that it waits
 //! for.
 
+mod requests;
+
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -20,12 +22,18 @@ use crate::flow::encoded;
 use crate::log::Logged;
 use crate::received::Received;
 use crate::subject::{Patience, Start, Subject};
+use crate::trigger::{Ticket, Trigger};
 use crate::verdict::{Outcome, Stop};
 use crate::wire::Wire;
+
+use requests::Pull;
+
+pub use requests::OPERATION_BYTES;
 
 /// The tester's end of a connection.
 pub struct Session<'w> {
     wire: &'w mut dyn Wire,
+    trigger: Option<&'w mut dyn Trigger>,
     /// The connection.
     pub subject: Subject,
     /// How long it waits.
@@ -36,6 +44,14 @@ pub struct Session<'w> {
     seen_data: Psn,
     /// One past the highest request PSN that the peer has sent.
     seen_requests: Psn,
+    /// One past the highest RSN of the peer's requests.
+    seen_rsn: Rsn,
+    /// The peer's Pull Requests that have no answer.
+    pulls: Vec<Pull>,
+    /// The peer's operations that are not known to have ended.
+    tickets: Vec<Ticket>,
+    /// The peer's retransmission timeout for its requests, once it was measured.
+    pub timeout: Option<PicosecondSpan>,
     /// The bases in the tester's packets: data and request.
     bases: (Psn, Psn),
     /// The bases in the peer's newest packet: data and request.
@@ -50,15 +66,25 @@ pub struct Session<'w> {
 }
 
 impl<'w> Session<'w> {
-    /// Begins a connection with its first sequence numbers.
-    pub fn new(wire: &'w mut dyn Wire, subject: Subject, patience: Patience) -> Self {
+    /// Begins a connection with its first sequence numbers. `trigger` makes the peer submit operations.
+    pub fn new(
+        wire: &'w mut dyn Wire,
+        trigger: Option<&'w mut dyn Trigger>,
+        subject: Subject,
+        patience: Patience,
+    ) -> Self {
         let (tx, rx) = (subject.tx, subject.rx);
         Self {
             wire,
+            trigger,
             patience,
             next: tx,
             seen_data: rx.data_psn,
             seen_requests: rx.request_psn,
+            seen_rsn: rx.rsn,
+            pulls: Vec::new(),
+            tickets: Vec::new(),
+            timeout: None,
             bases: (rx.data_psn, rx.request_psn),
             peer_bases: (tx.data_psn, tx.request_psn),
             newest: (Picoseconds(0), Picoseconds(0)),
@@ -97,14 +123,16 @@ impl<'w> Session<'w> {
 
     // Packets with the next PSN and RSN.
 
-    /// Gives a draft the next PSN of its window and the next RSN.
+    /// Gives a draft the next PSN of its window and the next RSN. A Pull Data has the RSN of its Pull Request.
     pub fn number(&mut self, mut draft: Draft) -> Draft {
         let psn =
             if draft.in_request_window() { &mut self.next.request_psn } else { &mut self.next.data_psn };
         draft.psn = *psn;
         *psn = psn.add(1);
-        draft.rsn = self.next.rsn;
-        self.next.rsn = draft.rsn.add(1);
+        if draft.kind != PacketType::PullData {
+            draft.rsn = self.next.rsn;
+            self.next.rsn = draft.rsn.add(1);
+        }
         self.open.push(draft.clone());
         draft
     }
@@ -336,16 +364,16 @@ impl<'w> Session<'w> {
         if let Some(psp) = received.psp() {
             self.newest = (psp.iv, received.at);
         }
-        let advance = |seen: &mut Psn, psn: Option<Psn>| {
-            if let Some(psn) = psn
-                && !psn.is_before(*seen)
-                && psn.distance_from(*seen) < 1024
-            {
+        let advance = |seen: &mut Psn, psn: Option<Psn>| match psn {
+            Some(psn) if !psn.is_before(*seen) && psn.distance_from(*seen) < 1024 => {
                 *seen = psn.add(1);
+                true
             }
+            _ => false,
         };
-        advance(&mut self.seen_data, received.data_psn());
-        advance(&mut self.seen_requests, received.request_psn());
+        let is_new_data = advance(&mut self.seen_data, received.data_psn());
+        let is_new_request = advance(&mut self.seen_requests, received.request_psn());
+        self.note_request(received, is_new_data || is_new_request);
         if let Some(bases) = received.bases() {
             self.peer_bases = bases;
         }
@@ -505,27 +533,36 @@ impl<'w> Session<'w> {
         self.deliver(&draft)
     }
 
-    /// Acknowledges what the peer sends until it sends nothing new. Called between checks.
+    /// Acknowledges and answers what the peer sends until it sends nothing new and its operations have ended.
+    /// Called between checks.
     ///
     /// # Errors
-    /// If the interface fails.
+    /// If the interface or the trigger fails.
     pub fn settle(&mut self) -> Outcome {
         const ROUNDS: usize = 20;
-        for _ in 0..ROUNDS {
+        let until = self.wire.now().after(self.patience.answer);
+        let mut round = 0;
+        loop {
             self.poll()?;
             self.inbox.clear();
             if self.bases != (self.seen_data, self.seen_requests) {
                 self.acknowledge()?;
             }
+            self.answer_requests()?;
             let patience = PicosecondSpan(self.patience.silence.0 / 10);
-            if self
+            let is_quiet = self
                 .find(patience, |received| received.data_psn().or(received.request_psn()).is_some())?
-                .is_none()
-            {
+                .is_none();
+            round += 1;
+            let waits = self.has_open_operations()? && self.wire.now().0 < until.0;
+            if !waits && (is_quiet || round >= ROUNDS) {
                 break;
             }
-            self.acknowledge()?;
+            if !is_quiet {
+                self.acknowledge()?;
+            }
         }
+        self.abandon_operations();
         self.inbox.clear();
         Ok(())
     }

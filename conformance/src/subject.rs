@@ -44,6 +44,24 @@ pub struct Subject {
     /// A region of the peer that allows WRITE, READ and atomics. The tester overwrites its first
     /// [`REGION_BYTES`].
     pub rkey: RKey,
+    /// What is known about the peer's configuration.
+    pub settings: Settings,
+}
+
+/// What the user says about the peer's configuration. The wire does not show these values, so a check that needs
+/// one of them is skipped if it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The fabric window in packets, if it is constant.
+    pub fcwnd: Option<u32>,
+    /// The NIC window in packets, if it is constant.
+    pub ncwnd: Option<u32>,
+    /// How often the peer retransmits a packet by timeout before it gives the packet up.
+    pub attempts: Option<u32>,
+    /// The fabric window up to which every packet has AR.
+    pub ack_request_threshold: Option<u32>,
+    /// Percent of the packets that have AR if the fabric window is larger.
+    pub ack_request_percent: Option<u32>,
 }
 
 /// Bytes of the peer's region that the tester uses.
@@ -54,6 +72,8 @@ pub const REGION_BYTES: u64 = 4096;
 pub struct Patience {
     /// For a packet that the peer has to send.
     pub answer: PicosecondSpan,
+    /// For the first packet of an operation that the peer was asked to submit.
+    pub start: PicosecondSpan,
     /// Until the tester concludes that the peer does not send a packet. It has to be longer than the peer's
     /// coalescing time and the round trip.
     pub silence: PicosecondSpan,
@@ -61,9 +81,9 @@ pub struct Patience {
 
 impl Patience {
     /// Returns these times.
-    pub fn new(answer: Duration, silence: Duration) -> Self {
+    pub fn new(answer: Duration, start: Duration, silence: Duration) -> Self {
         let span = |time: Duration| PicosecondSpan::from_nanos(time.as_nanos() as u64);
-        Self { answer: span(answer), silence: span(silence) }
+        Self { answer: span(answer), start: span(start), silence: span(silence) }
     }
 }
 
@@ -71,6 +91,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             answer: PicosecondSpan::from_nanos(3_000_000_000),
+            start: PicosecondSpan::from_nanos(3_000_000_000),
             silence: PicosecondSpan::from_nanos(50_000_000),
         }
     }

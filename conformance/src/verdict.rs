@@ -16,7 +16,7 @@ pub enum Stop {
     },
     /// The check shows nothing here. The text says why.
     Skip(String),
-    /// The interface failed.
+    /// The interface or the trigger failed.
     Io(io::Error),
 }
 

@@ -34,7 +34,8 @@ fn file(own: &Host, peer: &Host, side: usize) -> String {
     format!(
         "[node]\ninterface = \"{}\"\naddress = \"{}\"\n\
          [node.congestion]\nplacement = \"constant\"\n\
-         [node.tuning]\nrto = \"200ms\"\nmin_rto = \"200ms\"\nmax_retransmit_attempts = 4\n{}{}",
+         [node.tuning]\nrto = \"200ms\"\nmin_rto = \"200ms\"\nmax_retransmit_attempts = 4\n\
+         initial_fcwnd = 8\ninitial_ncwnd = 6\nar_threshold = 2\nar_percent = 20\n{}{}",
         Host::INTERFACE,
         own.ipv4,
         connection(0, true),
@@ -65,6 +66,20 @@ impl Bench {
         Ok(Self { node, config, directory, pair })
     }
 
+    /// Writes a script that makes the node submit what the tester wants.
+    fn trigger(&self) -> Result<String> {
+        let script = self.directory.path().join("submit.sh");
+        let tiercel = format!("{} --socket {}", program().display(), self.node.socket().display());
+        let text = format!(
+            "case $FALCON_OPERATION in\n\
+             write) head -c $FALCON_BYTES /dev/zero | {tiercel} write $FALCON_CID --rkey 1 --file - ;;\n\
+             read) {tiercel} read $FALCON_CID --rkey 1 --length $FALCON_BYTES --raw ;;\n\
+             esac\n"
+        );
+        std::fs::write(&script, text)?;
+        Ok(format!("sh {}", script.display()))
+    }
+
     /// Runs the tester at host B.
     fn test(&self, options: &[&str]) -> Result<Outcome> {
         let mut command = std::process::Command::new(program());
@@ -80,13 +95,20 @@ fn the_xdp_datapath_passes_every_check() -> Result<()> {
     need_root();
     let bench = Bench::up()?;
     let pcap = bench.directory.path().join("run.pcapng");
-    let outcome = bench.test(&["--json", "--pcap", pcap.to_str().context("a plain path")?])?;
+    let trigger = bench.trigger()?;
+    let told =
+        ["--fcwnd", "8", "--ncwnd", "6", "--attempts", "4", "--ar-threshold", "2", "--ar-percent", "20"];
+    let options = ["--json", "--pcap", pcap.to_str().context("a plain path")?, "--trigger", &trigger];
+    let outcome = bench.test(&[&options[..], &told].concat())?;
     let report: Value = serde_json::from_str(&outcome.stdout).with_context(|| format!("{outcome:?}"))?;
     let clauses = report["clauses"].as_array().context("a list")?;
     let wrong: Vec<_> = clauses.iter().filter(|clause| clause["verdict"] != "pass").collect();
     assert!(wrong.is_empty(), "{wrong:#?}\n{}", bench.node.ok(&["stats"])?);
     assert_eq!((outcome.code, &*outcome.stderr), (0, ""));
     assert_eq!(report["passed"].as_u64(), Some(clauses.len() as u64));
+    for role in ["target", "initiator"] {
+        assert!(clauses.iter().filter(|clause| clause["role"] == role).count() > 100, "{role}");
+    }
 
     // The capture has the packets of the report, and each is readable.
     let packets: usize = clauses.iter().filter_map(|clause| clause["packets"].as_array()).map(Vec::len).sum();
@@ -108,9 +130,13 @@ fn a_violation_and_a_silent_peer_have_their_exit_codes() -> Result<()> {
     std::fs::write(&bench.config, good.replace("rx_spi = 7", "rx_spi = 9"))?;
     let outcome = bench.test(&["--only", "F-6.5-2"])?;
     assert_eq!(outcome.code, 7, "{outcome:?}");
-    for text in
-        ["FAIL     F-6.5-2", "expected: SPI 9", "found:    7", "tester  Push Data", "0 passed, 1 failed"]
-    {
+    for text in [
+        "FAIL     target    F-6.5-2",
+        "expected: SPI 9",
+        "found:    7",
+        "tester  Push Data",
+        "0 passed, 1 failed",
+    ] {
         assert!(outcome.stdout.contains(text), "no \"{text}\" in {}", outcome.stdout);
     }
     assert!(outcome.stderr.contains("violates 1 clause"), "{}", outcome.stderr);
@@ -119,6 +145,25 @@ fn a_violation_and_a_silent_peer_have_their_exit_codes() -> Result<()> {
     let outcome = bench.test(&["--patience", "100ms"])?;
     assert_eq!(outcome.code, 4, "{outcome:?}");
     assert!(outcome.stderr.contains("did not answer"), "{}", outcome.stderr);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn operations_that_do_not_come_are_explained() -> Result<()> {
+    need_root();
+    let bench = Bench::up()?;
+    let options = ["--role", "initiator", "--start-within", "300ms", "--only"];
+    let by_hand = bench.test(&[&options[..], &["F-9-6,F-6.4-3", "--by-hand"]].concat())?;
+    assert_eq!(by_hand.code, 0, "{by_hand:?}");
+    let asked = "submit now at the peer: write of 64 bytes on its connection 5";
+    assert!(by_hand.stderr.contains(asked), "{by_hand:?}");
+    for text in ["nobody has submitted the write in 300 ms", "give a --trigger", "0 failed, 2 skipped"] {
+        assert!(by_hand.stdout.contains(text), "no \"{text}\" in {}", by_hand.stdout);
+    }
+    let failing = bench.test(&[&options[..], &["F-9-6", "--trigger", "exit 3"]].concat())?;
+    assert_eq!(failing.code, 7, "{failing:?}");
+    assert!(failing.stdout.contains("the trigger ended with an error"), "{failing:?}");
     Ok(())
 }
 
@@ -140,6 +185,10 @@ fn wrong_arguments_are_explained() -> Result<()> {
         (&["--config", config], "no [[connection]] with peer_address"),
         (&["--config", config, "--only", "unknown"], "--list"),
         (&[], "--config"),
+        (&["--config", config, "--role", "initiator"], "--trigger"),
+        (&["--config", config, "--trigger", "true", "--by-hand"], "cannot be used with"),
+        // A clause of the other role.
+        (&["--config", config, "--only", "F-11-21"], "of this role"),
         (&["--config", config, "--silence", "0s"], "1ms to 600s"),
     ] {
         let outcome = tiercel(&[&peer, options].concat())?;

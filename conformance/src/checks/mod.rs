@@ -1,4 +1,4 @@
-//! The catalogue: one check for each clause.
+//! The catalogue: one check for each clause and role.
 
 mod acceptance;
 mod acknowledgement;
@@ -6,6 +6,7 @@ mod answers;
 mod early;
 mod exhaustion;
 mod format;
+mod initiator;
 mod order;
 mod refusal;
 mod resync;
@@ -16,7 +17,7 @@ use crate::check::Check;
 
 /// Returns all checks, in the order in which they run.
 pub fn catalogue() -> Vec<Check> {
-    [
+    let target = [
         format::CHECKS,
         acknowledgement::CHECKS,
         acceptance::CHECKS,
@@ -27,6 +28,6 @@ pub fn catalogue() -> Vec<Check> {
         early::CHECKS,
         exhaustion::CHECKS,
         unordered::CHECKS,
-    ]
-    .concat()
+    ];
+    [target.concat(), initiator::catalogue()].concat()
 }

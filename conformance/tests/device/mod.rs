@@ -1,17 +1,21 @@
 //! The device under test on virtual time: the card on the host, sound or with one clause broken.
 
+mod application;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use falcon_conformance::{Flow, Parts, Patience, Start, Subject, Wire};
+use falcon_conformance::{Flow, Parts, Patience, Settings, Start, Subject, Wire};
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::connection::{Initial, Parameters};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::queues::{AccessFlags, Region};
-use transport_common::units::{Picoseconds, Ticks};
+use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 use transport_common::wire::psp::Psp;
+
+pub(crate) use application::{Application, Desk, Reports};
 
 /// Slot, and CID at both ends, of the ordered connection.
 pub(crate) const ORDERED: u32 = 5;
@@ -25,6 +29,10 @@ const SPIS: [Spi; 2] = [Spi(0x17), Spi(0x2a)];
 pub(crate) const RTO: Ticks = Ticks::from_nanos(40_000_000);
 /// How often the device retransmits a packet by timeout.
 pub(crate) const ATTEMPTS: u32 = 4;
+/// The device's windows, and the percentage of its packets with AR.
+pub(crate) const FCWND: u32 = 8;
+pub(crate) const NCWND: u32 = 6;
+const ACK_REQUEST_PERCENT: u32 = 20;
 /// Time of a packet on the network, picoseconds.
 const DELAY: u64 = 5_000_000;
 const KEY: u32 = 1;
@@ -64,6 +72,7 @@ pub(crate) struct Broken {
     parameters: fn(&mut Parameters),
     incoming: Incoming,
     outgoing: Outgoing,
+    reports: Reports,
 }
 
 impl Broken {
@@ -73,6 +82,7 @@ impl Broken {
             parameters: |_| {},
             incoming: Box::new(|_, frame| vec![frame]),
             outgoing: Box::new(|packet| vec![packet]),
+            reports: Reports::Truth,
         }
     }
 
@@ -100,6 +110,11 @@ impl Broken {
         Self { incoming: Box::new(incoming), ..Self::sound() }
     }
 
+    /// A device that tells its application something wrong about the ends of operations.
+    pub(crate) fn reports(reports: Reports) -> Self {
+        Self { reports, ..Self::sound() }
+    }
+
     /// A device whose connections have other parameters.
     pub(crate) fn opened(parameters: fn(&mut Parameters)) -> Self {
         Self { parameters, ..Self::sound() }
@@ -110,6 +125,7 @@ impl Broken {
 pub(crate) struct Device {
     nic: HostNic,
     broken: Broken,
+    application: Application,
     now: Picoseconds,
     to_device: VecDeque<(Picoseconds, Vec<u8>)>,
     to_tester: VecDeque<(Picoseconds, Vec<u8>)>,
@@ -151,6 +167,13 @@ pub(crate) fn subjects() -> Vec<Subject> {
         tx: start(0),
         rx: start(1),
         rkey: RKey(KEY),
+        settings: Settings {
+            fcwnd: Some(FCWND),
+            ncwnd: Some(NCWND),
+            attempts: Some(ATTEMPTS),
+            ack_request_threshold: Some(2),
+            ack_request_percent: Some(ACK_REQUEST_PERCENT),
+        },
     };
     vec![subject(ORDERED, true), subject(UNORDERED, false)]
 }
@@ -168,6 +191,9 @@ fn parameters(cid: u32) -> Parameters {
     (parameters.tx_spi, parameters.rx_spi) = (SPIS[1], SPIS[0]);
     (parameters.tx, parameters.rx) = (initial(1), initial(0));
     parameters.rto = RTO;
+    parameters.fcwnd = Fcwnd::from_packets(FCWND);
+    parameters.ncwnd = NCWND;
+    parameters.config.ack_request_percent = ACK_REQUEST_PERCENT as u8;
     parameters
 }
 
@@ -183,7 +209,16 @@ impl Device {
         }
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
         nic.register(Region { offset: MEMORY as u64, length: 8192, key: KEY, access });
-        Self { nic, broken, now, to_device: VecDeque::new(), to_tester: VecDeque::new() }
+        for (number, byte) in nic.memory_mut()[..MEMORY / 2].iter_mut().enumerate() {
+            *byte = number as u8;
+        }
+        let application = Application::new(broken.reports);
+        Self { nic, broken, application, now, to_device: VecDeque::new(), to_tester: VecDeque::new() }
+    }
+
+    /// Returns where the tester submits operations of the device.
+    pub(crate) fn desk(&self) -> Desk {
+        self.application.desk()
     }
 
     fn emit(&mut self, (verdict, frame): (Verdict, Vec<u8>)) {
@@ -225,17 +260,20 @@ impl Wire for Device {
 
     fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
         loop {
+            self.application.submit(&mut self.nic);
             let time =
                 |queue: &VecDeque<(Picoseconds, Vec<u8>)>| queue.front().map_or(u64::MAX, |(at, _)| at.0);
             let (tester, device) = (time(&self.to_tester), time(&self.to_device));
             let engine = self.nic.next_event().map_or(u64::MAX, |at| at.0);
             let next = tester.min(device).min(engine);
             if next > deadline.0 {
+                self.application.collect(&mut self.nic);
                 self.now.0 = self.now.0.max(deadline.0);
                 return Ok(None);
             }
             self.now.0 = self.now.0.max(next);
             self.nic.set_time(self.now);
+            self.application.collect(&mut self.nic);
             if tester == next {
                 return Ok(self.to_tester.pop_front().map(|(_, frame)| (self.now, frame)));
             }

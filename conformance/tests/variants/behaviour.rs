@@ -53,7 +53,7 @@ pub(super) fn any_spi() -> Option<Broken> {
 }
 
 /// A device that does not compare the IV.
-fn any_iv() -> Option<Broken> {
+pub(super) fn any_iv() -> Option<Broken> {
     let mut newest = 0;
     reads(move |_, mut packet| {
         newest = newest.max(packet.psp.iv.0) + 1;

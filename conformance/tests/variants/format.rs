@@ -14,7 +14,7 @@ pub(super) fn word(kinds: &'static [u8], number: usize, change: fn(u32) -> u32) 
     }))
 }
 
-fn psp(change: fn(&mut Packet)) -> Option<Broken> {
+pub(super) fn psp(change: fn(&mut Packet)) -> Option<Broken> {
     Some(Broken::sends(move |mut packet| {
         change(&mut packet);
         vec![packet]
@@ -22,7 +22,7 @@ fn psp(change: fn(&mut Packet)) -> Option<Broken> {
 }
 
 /// A device that changes the length of the packets of a type.
-fn length(kind: u8, change: fn(&mut Vec<u8>)) -> Option<Broken> {
+pub(super) fn length(kind: u8, change: fn(&mut Vec<u8>)) -> Option<Broken> {
     Some(Broken::sends(move |mut packet| {
         if packet.kind() == kind {
             change(&mut packet.falcon);

@@ -3,12 +3,22 @@
 mod behaviour;
 mod fields;
 mod format;
+mod initiator;
 mod transmitter;
+
+use falcon_conformance::{Check, Role};
 
 use crate::device::Broken;
 
-/// Returns a device that breaks the clause.
-pub(crate) fn breaking(clause: &str) -> Option<Broken> {
+/// Returns a device that breaks the clause of a check.
+pub(crate) fn breaking(check: &Check) -> Option<Broken> {
+    match check.role {
+        Role::Target => target(check.clause),
+        Role::Initiator => initiator::breaking(check.clause),
+    }
+}
+
+fn target(clause: &str) -> Option<Broken> {
     format::breaking(clause)
         .or_else(|| fields::breaking(clause))
         .or_else(|| behaviour::breaking(clause))

@@ -232,13 +232,16 @@ Examples:
     /// Test a Falcon peer on the wire, clause by clause of the specification.
     ///
     /// The tester is one end of a static connection, and the peer may be any Falcon device. It needs root, and an
-    /// interface on which no node runs. It sends packets that it builds itself, and judges the answers.
+    /// interface on which no node runs. It sends packets that it builds itself, and judges the answers. With
+    /// --trigger it also judges the packets of the peer's own operations.
     #[command(after_help = "\
 Examples:
   tiercel conformance --list
   tiercel conformance --peer 10.7.0.1 --config tester.toml
   tiercel conformance --peer 10.7.0.1 --config tester.toml --only F-7.7.1-3,F-9.2.2.4-1 --packets
-  tiercel conformance --peer 10.7.0.1 --config tester.toml --json --pcap run.pcapng")]
+  tiercel conformance --peer 10.7.0.1 --config tester.toml --json --pcap run.pcapng
+  tiercel conformance --peer 10.7.0.1 --config tester.toml --trigger ./submit.sh --fcwnd 8 --ncwnd 6 --attempts 4
+  tiercel conformance --peer 10.7.0.1 --config tester.toml --by-hand --role initiator --only F-9-7")]
     Conformance(Box<Conformance>),
     /// Print the completion script of a shell.
     #[command(after_help = "\

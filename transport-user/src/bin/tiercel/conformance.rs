@@ -1,5 +1,6 @@
 //! `conformance`: tests a Falcon peer clause by clause.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::net::IpAddr;
@@ -8,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bpf_call::{Instruction, LoadXdp, XDP_FLAGS_DRV_MODE, XDP_PASS, link_xdp};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use falcon_conformance::{
-    Check, Checked, Flow, PacketSocket, Patience, RunError, Start, Subject, Verdict, Wire, capture,
-    catalogue, run,
+    ByHand, Check, Checked, CommandTrigger, Flow, PacketSocket, Patience, Role, RunError, Settings, Start,
+    Subject, Trigger, Verdict, Wire, capture, catalogue, run,
 };
 use serde::Serialize;
 use transport_user::config::{NodeFile, StaticConnection};
 use transport_user::control::Progress;
-use transport_user::quantity::{parse_duration, parse_u32};
+use transport_user::quantity::{parse_duration, parse_u32, whole};
 use transport_user::{Initial, RKey};
 
 use crate::exit::Exit;
@@ -39,6 +40,39 @@ pub(crate) struct Conformance {
     /// KiB.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_u32)]
     rkey: u32,
+    /// The role in which the peer is tested: as target of the tester's operations, as initiator of its own, or
+    /// both [default: target; both with --trigger or --by-hand].
+    #[arg(long, value_enum, value_name = "ROLE")]
+    role: Option<RoleArgument>,
+    /// Command that makes the peer submit an operation, for the role of the initiator. `sh -c` runs it once for
+    /// each operation, with FALCON_OPERATION (write or read), FALCON_BYTES and FALCON_CID (the peer's own CID of
+    /// the connection) in its environment. It has to end when the operation has completed, with exit code 0 if it
+    /// succeeded.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "by_hand")]
+    trigger: Option<OsString>,
+    /// Ask for each operation on stderr, and wait until somebody submits it at the peer. Checks of how operations
+    /// end are skipped.
+    #[arg(long)]
+    by_hand: bool,
+    /// How long to wait for the first packet of an operation of the peer [default: 3s; 60s with --by-hand].
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
+    start_within: Option<Duration>,
+    /// The peer's fabric window in packets, if it is constant. Checks that need it are skipped if it is not given,
+    /// as with the next four options.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=2047))]
+    fcwnd: Option<u32>,
+    /// The peer's NIC window in packets, if it is constant.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=2047))]
+    ncwnd: Option<u32>,
+    /// How often the peer retransmits a packet by timeout before it gives the packet up.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1000))]
+    attempts: Option<u32>,
+    /// The fabric window, in packets, up to which every packet of the peer has AR.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=2047))]
+    ar_threshold: Option<u32>,
+    /// Percent of the peer's packets that have AR if its fabric window is larger.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=100))]
+    ar_percent: Option<u32>,
     /// Check only these clauses; may be repeated [default: all].
     #[arg(long, value_name = "CLAUSE", value_delimiter = ',')]
     only: Vec<String>,
@@ -60,6 +94,27 @@ pub(crate) struct Conformance {
     silence: Duration,
 }
 
+/// The roles of `--role`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RoleArgument {
+    /// The peer is the target of the tester's operations.
+    Target,
+    /// The peer is the initiator of its own operations.
+    Initiator,
+    /// One after the other.
+    Both,
+}
+
+impl RoleArgument {
+    fn has(self, role: Role) -> bool {
+        match self {
+            Self::Target => role == Role::Target,
+            Self::Initiator => role == Role::Initiator,
+            Self::Both => true,
+        }
+    }
+}
+
 /// The result for programs.
 #[derive(Serialize)]
 struct Report {
@@ -75,6 +130,7 @@ struct Report {
 struct Listed {
     clause: &'static str,
     title: &'static str,
+    role: Role,
     /// Whether the check needs an ordered or an unordered connection.
     connection: String,
 }
@@ -89,7 +145,7 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exit> {
-    let checks = chosen(&arguments.only)?;
+    let checks = chosen(arguments)?;
     let (Some(peer), Some(config), false) = (arguments.peer, &arguments.config, arguments.list) else {
         list(&checks, json);
         return Ok(());
@@ -107,13 +163,14 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     let mut socket = PacketSocket::open(interface, address).map_err(cannot)?;
     let mac = socket.mac().map_err(cannot)?;
     let _pass = if socket.is_veth() { Some(pass_all(socket.index()).map_err(cannot)?) } else { None };
-    let subjects: Vec<_> =
-        connections.iter().map(|c| subject(c, mac, address, RKey(arguments.rkey))).collect();
+    let subjects: Vec<_> = connections.iter().map(|c| subject(c, mac, address, arguments)).collect();
+    let mut trigger = trigger(arguments);
+    let trigger = trigger.as_mut().map(|trigger| &mut **trigger as &mut dyn Trigger);
     let wall_clock = SystemTime::now() - Duration::from_nanos(socket.now().as_nanos());
 
     let bar = json.then(|| Bar::counting("clauses"));
     let mut clauses = Vec::new();
-    let outcome = run(&mut socket, &subjects, patience(arguments), &checks, |checked| {
+    let outcome = run(&mut socket, trigger, &subjects, patience(arguments), &checks, |checked| {
         match &bar {
             Some(bar) => {
                 bar.show(Progress { done: clauses.len() as u64 + 1, total: Some(checks.len() as u64) })
@@ -142,14 +199,44 @@ fn pass_all(interface: u32) -> io::Result<OwnedFd> {
     link_xdp(program.as_fd(), interface, XDP_FLAGS_DRV_MODE)
 }
 
-/// Returns the checks with these clauses, or all.
-fn chosen(only: &[String]) -> Result<Vec<Check>, Exit> {
-    let all = catalogue();
+/// Returns what makes the peer submit operations, if the user gave something.
+fn trigger(arguments: &Conformance) -> Option<Box<dyn Trigger>> {
+    match &arguments.trigger {
+        Some(command) => Some(Box::new(CommandTrigger::new(command.clone()))),
+        None if arguments.by_hand => Some(Box::new(ByHand::default())),
+        None => None,
+    }
+}
+
+/// Returns the role in which the peer is tested.
+fn role(arguments: &Conformance) -> Result<RoleArgument, Exit> {
+    let has_trigger = arguments.trigger.is_some() || arguments.by_hand;
+    match arguments.role {
+        // The list needs no peer, so it shows everything.
+        None if has_trigger || arguments.list => Ok(RoleArgument::Both),
+        None => Ok(RoleArgument::Target),
+        Some(RoleArgument::Initiator | RoleArgument::Both) if !has_trigger && !arguments.list => {
+            Err(Exit::usage(
+                "the role of the initiator needs --trigger COMMAND or --by-hand: the peer has to submit operations",
+            ))
+        }
+        Some(role) => Ok(role),
+    }
+}
+
+/// Returns the checks of the chosen role with the chosen clauses.
+fn chosen(arguments: &Conformance) -> Result<Vec<Check>, Exit> {
+    let (role, only) = (role(arguments)?, &arguments.only);
+    let mut all = catalogue();
+    all.retain(|check| role.has(check.role));
     if let Some(unknown) = only.iter().find(|clause| !all.iter().any(|check| check.clause == **clause)) {
-        let text = format!("no check has the clause \"{unknown}\": `tiercel conformance --list` shows all");
+        let text = format!(
+            "no check of this role has the clause \"{unknown}\": `tiercel conformance --list` shows all"
+        );
         return Err(Exit::usage(text));
     }
-    Ok(all.into_iter().filter(|check| only.is_empty() || only.iter().any(|o| o == check.clause)).collect())
+    all.retain(|check| only.is_empty() || only.iter().any(|clause| clause == check.clause));
+    Ok(all)
 }
 
 fn list(checks: &[Check], json: bool) {
@@ -157,16 +244,17 @@ fn list(checks: &[Check], json: bool) {
         let listed = |check: &Check| Listed {
             clause: check.clause,
             title: check.title,
+            role: check.role,
             connection: format!("{:?}", check.needs).to_lowercase(),
         };
         return print_json(&checks.iter().map(listed).collect::<Vec<_>>());
     }
     for check in checks {
-        print(format!("{:<13} {}", check.clause, check.title));
+        print(format!("{:<9} {:<13} {}", check.role, check.clause, check.title));
     }
 }
 
-fn subject(connection: &StaticConnection, mac: [u8; 6], address: IpAddr, rkey: RKey) -> Subject {
+fn subject(connection: &StaticConnection, mac: [u8; 6], address: IpAddr, arguments: &Conformance) -> Subject {
     let c = connection;
     let start = |Initial { request_psn, data_psn, rsn }: Initial| Start { request_psn, data_psn, rsn };
     Subject {
@@ -186,12 +274,20 @@ fn subject(connection: &StaticConnection, mac: [u8; 6], address: IpAddr, rkey: R
         rx_spi: c.security.rx_spi,
         tx: start(c.tx),
         rx: start(c.rx),
-        rkey,
+        rkey: RKey(arguments.rkey),
+        settings: Settings {
+            fcwnd: arguments.fcwnd,
+            ncwnd: arguments.ncwnd,
+            attempts: arguments.attempts,
+            ack_request_threshold: arguments.ar_threshold,
+            ack_request_percent: arguments.ar_percent,
+        },
     }
 }
 
 fn patience(arguments: &Conformance) -> Patience {
-    Patience::new(arguments.patience, arguments.silence)
+    let default = Duration::from_secs(if arguments.by_hand { 60 } else { 3 });
+    Patience::new(arguments.patience, arguments.start_within.unwrap_or(default), arguments.silence)
 }
 
 fn write_capture(file: &Path, clauses: &[Checked], wall_clock: SystemTime) -> Result<(), Exit> {
@@ -201,18 +297,18 @@ fn write_capture(file: &Path, clauses: &[Checked], wall_clock: SystemTime) -> Re
 
 /// Prints one clause: its verdict, and the packets that show a failure.
 fn show(checked: &Checked, packets: bool) {
-    let Checked { clause, title, verdict, .. } = checked;
+    let Checked { clause, title, role, verdict, .. } = checked;
     let failed = match verdict {
         Verdict::Pass => {
-            print(format!("pass     {clause:<13} {title}"));
+            print(format!("pass     {role:<9} {clause:<13} {title}"));
             false
         }
         Verdict::Skipped { reason } => {
-            print(format!("skipped  {clause:<13} {title}: {reason}"));
+            print(format!("skipped  {role:<9} {clause:<13} {title}: {reason}"));
             false
         }
         Verdict::Fail { expected, found } => {
-            print(format!("FAIL     {clause:<13} {title}"));
+            print(format!("FAIL     {role:<9} {clause:<13} {title}"));
             print(format!("         expected: {expected}"));
             print(format!("         found:    {found}"));
             true

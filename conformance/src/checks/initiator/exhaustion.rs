@@ -1,0 +1,129 @@
+//! Requests that the peer gives up, and the Resyncs in their place (sections 7.6, 9.1.5, 9.1.8 and 11).
+
+use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, request, same_place};
+use crate::check::Check;
+use crate::received::Received;
+use crate::session::Session;
+use crate::trigger::Operation;
+use crate::verdict::{Outcome, Stop, judge};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new("F-9.1.5-1", "a push is sent again as often as is configured, and then given up", attempts),
+    Check::new("F-11-5", "a push at its last attempt becomes a Resync", given_up),
+    Check::new("F-7.6-1", "the Resync has 32 bytes, and its reserved bits are 0", layout),
+    Check::new("F-7.6-2", "the Resync has code 3", code),
+    Check::new("F-7.6-4", "the Resync names packet type 5", replaced_type),
+    Check::new("F-7.6-5", "the vendor defined word of the Resync is 0", vendor),
+    Check::new("F-9.1.8-2", "the Resync has the PSN and RSN of the push", same_numbers),
+    Check::new("F-9.1.8-1", "the Resync is sent again until it is acknowledged", reliable),
+    Check::new(
+        "D-24",
+        "a Resync for a Pull Request names packet type 0, and has its PSN and RSN",
+        pull_given_up,
+    ),
+];
+
+/// Waits until a Resync takes the place of a request. Returns it, and the number of copies before it.
+fn exhaust(s: &mut Session<'_>, request: &Received) -> Outcome<(Received, u32)> {
+    let patience = s.patience.answer;
+    let (mut copies, mut last) = (0, request.at);
+    let until = s.now().after(patience);
+    while s.now().0 < until.0 {
+        let left = until.since(s.now());
+        let Some(received) = s.find(left, |_| true)? else { break };
+        if received.raw_type() == RESYNC {
+            return Ok((received, copies));
+        }
+        if same_place(request, &received) {
+            (copies, last) = (copies + 1, received.at);
+        }
+    }
+    // A peer that has sent nothing for half of the time has stopped without a Resync.
+    if s.now().since(last).0 * 2 < patience.0 {
+        let time = patience.as_nanos() / 1_000_000;
+        return Err(Stop::Skip(format!(
+            "the peer still retransmits after {time} ms: lower its max_retransmit_attempts or its rto, or raise \
+             --patience"
+        )));
+    }
+    Err(Stop::fail("a Resync after the last copy", "no packet any more"))
+}
+
+/// Waits until a Resync takes the place of a request.
+pub(super) fn resync_of(s: &mut Session<'_>, request: &Request) -> Outcome<Received> {
+    exhaust(s, &request.packet).map(|(resync, _)| resync)
+}
+
+/// Returns the number of copies of a request before the Resync in its place.
+pub(super) fn count_copies(s: &mut Session<'_>, request: &Received) -> Outcome<u32> {
+    exhaust(s, request).map(|(_, copies)| copies)
+}
+
+/// Returns a request and the Resync in its place, and acknowledges it.
+fn resync(s: &mut Session<'_>, operation: Operation) -> Outcome<(Request, Received)> {
+    let request = request(s, operation)?;
+    let resync = resync_of(s, &request)?;
+    s.acknowledge()?;
+    Ok((request, resync))
+}
+
+fn attempts(s: &mut Session<'_>) -> Outcome {
+    let Some(attempts) = s.subject.settings.attempts else {
+        return Err(Stop::Skip("give --attempts of the peer".to_owned()));
+    };
+    let push = request(s, Write)?;
+    let found = count_copies(s, &push.packet)?;
+    s.acknowledge()?;
+    judge(found == attempts, format!("{attempts} copies before the Resync"), found)
+}
+
+fn given_up(s: &mut Session<'_>) -> Outcome {
+    resync(s, Write).map(drop)
+}
+
+fn layout(s: &mut Session<'_>) -> Outcome {
+    let (_, resync) = resync(s, Write)?;
+    let (length, reserved) = (resync.falcon().len(), resync.word(6) & 0x000f_ffff);
+    judge(
+        (length, reserved) == (32, 0),
+        "32 bytes, and 0 in bits 12 to 31 of word 6",
+        format!("{length} bytes, and {reserved:#x}"),
+    )
+}
+
+fn code(s: &mut Session<'_>) -> Outcome {
+    let found = resync(s, Write)?.1.byte(24);
+    judge(found == 3, "code 3", found)
+}
+
+fn replaced_type(s: &mut Session<'_>) -> Outcome {
+    let found = resync(s, Write)?.1.byte(25) >> 4;
+    judge(found == PUSH_DATA, "type 5, Push Data", found)
+}
+
+fn vendor(s: &mut Session<'_>) -> Outcome {
+    let found = resync(s, Write)?.1.word(7);
+    judge(found == 0, "0 in word 7", format!("{found:#x}"))
+}
+
+fn same_numbers(s: &mut Session<'_>) -> Outcome {
+    let (push, resync) = resync(s, Write)?;
+    let [expected, found] = [&push.packet, &resync].map(|packet| (packet.word(4), packet.word(5)));
+    judge(found == expected, format!("PSN and RSN {expected:?}"), format!("{found:?}"))
+}
+
+fn reliable(s: &mut Session<'_>) -> Outcome {
+    let push = request(s, Write)?;
+    resync_of(s, &push)?;
+    s.expect("another copy of the Resync", |received| {
+        received.raw_type() == RESYNC && push.has_copy(received)
+    })?;
+    s.acknowledge()
+}
+
+fn pull_given_up(s: &mut Session<'_>) -> Outcome {
+    let (pull, resync) = resync(s, Read)?;
+    let found = (resync.byte(25) >> 4, resync.word(4), resync.word(5));
+    let expected = (PULL_REQUEST, pull.psn().0, pull.rsn().0);
+    judge(found == expected, format!("type, PSN and RSN {expected:?}"), format!("{found:?}"))
+}
