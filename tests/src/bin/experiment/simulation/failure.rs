@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn only_a_change_of_path_survives_a_cut() {
         let options = Options::parse_from(["experiment"]);
-        let [auto, _, keeps] = variants();
+        let [auto, _, _, keeps] = variants();
         let trial =
             |variant: &Variant| trial(&options, 3, variant.parameters, Fault::Cut).expect("can be set up");
         let (auto, keeps) = (trial(&auto), trial(&keeps));
@@ -271,5 +271,16 @@ mod tests {
             "{:?}",
             keeps.course.last()
         );
+    }
+
+    #[test]
+    fn a_path_that_became_slow_is_left_early() {
+        let options = Options::parse_from(["experiment"]);
+        let [auto, as_specified, ..] = variants();
+        let back = |variant: &Variant| {
+            trial(&options, 1, variant.parameters, Fault::Slow).expect("can be set up").back
+        };
+        let (auto, as_specified) = (back(&auto), back(&as_specified));
+        assert!(auto <= 12.0 && as_specified > 20.0, "{auto} and {as_specified} round trips");
     }
 }
