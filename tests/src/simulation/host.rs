@@ -6,16 +6,15 @@ use fabric_model::{Span, Time};
 use host_nic::{FrameAtHand, HostConfig, HostNic};
 use rand::Rng;
 use rand::rngs::StdRng;
-use transport_common::connection::{Connection, State, TRANSACTIONS};
+use transport_common::connection::{Connection, TRANSACTIONS};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{Gate, TransmitWindow};
-use transport_common::timing_wheel::WheelTick;
-use transport_common::transaction::{RequestState, ResponseState};
-use transport_common::units::{Deadline, Picoseconds, Ticks};
+use transport_common::transaction::RequestState;
+use transport_common::units::Picoseconds;
 
 use super::cpus::{Run, Spares, Task};
-use super::invariants;
+use super::{attention, invariants};
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
 
 /// A host.
@@ -51,6 +50,8 @@ pub(super) struct Host {
     held: BTreeMap<usize, Vec<u16>>,
     /// Their number.
     held_cells: usize,
+    /// Number of connections so far. Each has its own place in memory.
+    places: usize,
 }
 
 impl Host {
@@ -77,7 +78,14 @@ impl Host {
             services: 0,
             held: BTreeMap::new(),
             held_cells: 0,
+            places: 0,
         }
+    }
+
+    /// Returns the place in memory of its next connection.
+    pub(super) const fn take_place(&mut self) -> usize {
+        self.places += 1;
+        self.places - 1
     }
 
     pub(super) fn set_time(&mut self, now: Time) {
@@ -212,6 +220,7 @@ impl Host {
         self.slots.clear();
         self.held.clear();
         self.held_cells = 0;
+        self.places = 0;
         self.runs.clear();
         self.withheld.clear();
         self.engine_free = now;
@@ -246,14 +255,14 @@ impl Host {
             invariants::check(entry);
             before.check(&entry.connection);
             if !self.interleaves() {
-                self.check_attended(slot);
+                attention::check(&mut self.nic, slot, self.engines == 1);
             }
         }
         self.check_cells(&locked);
         // A run that is not over may still ask for a service of what it has found.
         if self.interleaves() && self.runs.is_empty() {
             for number in 0..self.slots.len() {
-                self.check_attended(self.slots[number]);
+                attention::check(&mut self.nic, self.slots[number], self.engines == 1);
             }
         }
     }
@@ -284,57 +293,6 @@ impl Host {
             in_use == held || in_use > held && !self.runs.is_empty(),
             "{in_use} receive cells in use, {held} held"
         );
-    }
-
-    /// Checks that a connection with possible work has rung the doorbell, and that one that waits for a time is
-    /// in the wheel.
-    fn check_attended(&mut self, slot: usize) {
-        if self.nic.doorbells().ready[slot / 64] >> (slot % 64) & 1 != 0 {
-            return;
-        }
-        let entry = self.nic.entry(slot);
-        let c = &entry.connection;
-        if c.state != State::Open {
-            return;
-        }
-        assert_eq!(c.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
-        if c.congestion.pacing.is_armed() {
-            return; // the waiting packet may wait for its departure time
-        }
-        let response = &entry.tables.responses[c.target.response_next as usize % 128];
-        let waits =
-            c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
-        let (request, data) = (&c.delivery.request().tx, &c.delivery.data().tx);
-        let gate = data.may_send_response(c.congestion.gate());
-        let behind = !data.retransmit.and(data.pull_data).is_zero();
-        assert!(!waits || !gate || behind, "a response could leave and nobody sends it (F-8.3-2)");
-        let next = entry.tables.requests[c.target.nrsn.0 as usize % TRANSACTIONS];
-        let room = c.target.response_tail.wrapping_sub(c.target.response_head) < 128;
-        let deliverable = c.target.ordered != 0
-            && next.state == RequestState::Held
-            && next.rsn == c.target.nrsn
-            && (room || !next.is_pull());
-        assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
-        assert!(!c.target.has_due(), "RNR time is over and nobody redelivers (D-43)");
-        for (window, other) in [(request, data), (data, request)] {
-            // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
-            let base = window.retransmit.get(0)
-                && window.outstanding_retransmitted == 0
-                && other.retransmit.is_zero();
-            assert!(!base, "the base packet waits for retransmission and nobody sends it (D-29)");
-        }
-        let earliest = invariants::deadlines(c).into_iter().fold(Deadline::NONE, Deadline::or_earlier);
-        let Some(at) = earliest.time() else { return };
-        assert!(c.service.filed.is_armed(), "a timer that the connection did not file");
-        let fires = self.nic.wheel().deadline_of(slot as u32).expect("a timer nobody turns");
-        // Of two engines the one with the later deadline may be the last to enter it.
-        if self.engines == 1 {
-            let now = self.nic.time();
-            let left = if now.ticks().reached(at) { Ticks(0) } else { at.since(now.ticks()) };
-            // The wheel rounds up, and the time of the deadline was rounded down.
-            let latest = WheelTick(WheelTick::deadline(now, left).0 + 1);
-            assert!(fires <= latest, "a timer that is due at {latest:?} fires at {fires:?} (F-9.1.1-11)");
-        }
     }
 }
 

@@ -132,7 +132,8 @@ impl World {
             host.ends.push((end.slot, number, side));
             host.slots.push(end.slot);
         }
-        let mut both = [0, 1].map(|side| Flow::new(number, link, side, self.scenario.profile));
+        let places = link.ends.map(|end| self.hosts[end.host].take_place());
+        let mut both = [0, 1].map(|side| Flow::new(places, link, side, self.scenario.profile));
         both.iter_mut().for_each(|flow| flow.prepare(&mut self.rng, &mut self.hosts[flow.target.host].nic));
         self.flows.push(both);
     }

@@ -21,7 +21,7 @@ pub(crate) struct Walks {
 /// The walk of one world.
 #[derive(Clone, Debug, Serialize)]
 struct Walked {
-    name: &'static str,
+    name: String,
     /// Time that it took, seconds.
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,17 +40,17 @@ pub(crate) fn walk_all(options: &Options) -> Walks {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}: {human_pos} states, {elapsed}") {
             bar.set_style(style);
         }
-        bar.set_message(world.name);
+        bar.set_message(world.name.clone());
         let mut path = String::new();
         let walk = catch_unwind(AssertUnwindSafe(|| {
-            world.walk(options.states, &mut |walk| bar.set_position(walk.states), &mut |choices| {
-                path = format!("{choices:?}");
+            world.walk(options.states, &mut |walk| bar.set_position(walk.states), &mut |steps| {
+                path = steps.to_owned();
             })
         }));
         bar.finish_and_clear();
         let failure = walk.is_err().then(|| {
             let (location, message) = last_panic();
-            format!("{message}\n    checked at {location}\n    after {path}")
+            format!("{message}\n    checked at {location}\n    after\n{path}")
         });
         walks.failed |= failure.is_some();
         let seconds = begin.elapsed().as_secs_f64();
