@@ -22,7 +22,7 @@ use transport_common::connection::{Entry, RESPONSES, Statistics, TRANSACTIONS};
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{PACKETS, PathReport, TxPacket};
 use transport_common::resources::Occupancy;
-use transport_common::transaction::{ResponseState, Transaction, TransactionState};
+use transport_common::transaction::{NO_CELL, ResponseState, Transaction, TransactionState};
 use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 
@@ -53,6 +53,7 @@ pub(super) fn canonical_key(card: &mut Card, base: &[u8]) -> u128 {
     mix.bytes(bytemuck::cast_slice(&card.completions));
     let wheel = card.nic.wheel();
     let (clock, next, deadline) = (wheel.clock(), wheel.next_event(), wheel.deadline_of(SLOT as u32));
+    mix.word(card.nic.now().0);
     for tick in [Some(clock), next, deadline] {
         mix.word(tick.map_or(u64::MAX, |tick| tick.as_nanos()));
     }
@@ -143,6 +144,9 @@ fn canonical(entry: &Entry) -> Box<Entry> {
         if free && ahead >= known.distance_from(released) {
             *transaction = Transaction::default();
         }
+    }
+    for request in tables.requests.iter_mut().filter(|request| u32::from(request.cell) != NO_CELL) {
+        request.cell = 1;
     }
     for response in &mut tables.responses[..RESPONSES] {
         if response.state == ResponseState::Free {
