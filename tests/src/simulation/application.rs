@@ -150,7 +150,8 @@ pub struct Flow {
     depth: usize,
     posted_receives: usize,
     mix: [u32; 5],
-    errors: bool,
+    /// Whether some requests must be refused, and some receives are too short.
+    pub(super) errors: bool,
     malformed: bool,
     max_segment: u32,
     /// The connection has the block protocol.

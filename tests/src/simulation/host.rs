@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use transport_common::connection::{Connection, TRANSACTIONS};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Psn, Rsn};
-use transport_common::packet_delivery::{Gate, TransmitWindow};
+use transport_common::packet_delivery::{Gate, ReceiveWindow, TransmitWindow};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
@@ -243,8 +243,9 @@ impl Host {
         connections.map(Before::of).collect()
     }
 
-    /// Checks what holds after every step of a card. A step changes only connections whose lock it takes.
-    pub(super) fn check(&mut self, before: &[Before]) {
+    /// Checks what holds after every step of a card. A step changes only connections whose lock it takes. Returns their
+    /// slots.
+    pub(super) fn check(&mut self, before: &[Before]) -> Vec<usize> {
         let locked = self.nic.take_locked();
         for (number, before) in before.iter().enumerate() {
             let slot = self.slots[number];
@@ -265,6 +266,7 @@ impl Host {
                 attention::check(&mut self.nic, self.slots[number], self.engines == 1);
             }
         }
+        locked
     }
 
     /// Checks that the cells in use are those of the held requests, and that each holds one.
@@ -301,6 +303,8 @@ pub(super) struct Before {
     generation: u32,
     transmit: [TransmitWindow; 2],
     receive_base: [Psn; 2],
+    /// The receive window of pushes.
+    pub(super) pushes: ReceiveWindow,
     /// The oldest transaction not completed, and the next request of the peer to deliver.
     rsn: [Rsn; 2],
     last_iv: Picoseconds,
@@ -313,6 +317,7 @@ impl Before {
             generation: c.generation,
             transmit: lanes.map(|lane| lane.tx),
             receive_base: lanes.map(|lane| lane.rx.base),
+            pushes: c.delivery.data().rx,
             rsn: [c.initiator.brsn, c.target.nrsn],
             last_iv: c.security.last_iv,
         }

@@ -81,8 +81,25 @@ impl Flow {
         }
     }
 
-    fn nth(&self, rsn: u32) -> u32 {
+    pub(super) fn nth(&self, rsn: u32) -> u32 {
         rsn.wrapping_sub(self.first.0)
+    }
+
+    /// Whether the target shows that its ULP has accepted a push, or refused it. `arrived`: it has completed a receive.
+    /// Nothing shows it of a WRITE whose bytes may be written again, and of the first segments of a message.
+    pub(super) fn shows_acceptance(&self, number: u32, target: &HostNic, arrived: bool) -> bool {
+        let op = &self.ops[number as usize];
+        let work = &op.work;
+        if op.kind == Kind::Send {
+            let whole = work.opcode == Verb::SEND_ONLY || work.opcode == Verb::SEND_LAST && !self.errors;
+            return arrived || !whole;
+        }
+        if !op.area.admits(AccessFlags::REMOTE_WRITE, work.remote_address, work.length) {
+            return true;
+        }
+        let at = (self.remote_base() + op.area.place().0 + work.remote_address) as usize;
+        let is_placed = op.area != Area::Unique || target.memory()[at..][..op.data.len()] == op.data;
+        is_placed && (arrived || !work.flags.contains(WorkFlags::IMMEDIATE))
     }
 
     /// Checks the completion of `op` against the expected result.

@@ -18,6 +18,7 @@ use super::application::Flow;
 use super::cpus::Task;
 use super::faults::{Fault, FaultKind};
 use super::host::{Before, Host};
+use super::ledger::Ledger;
 use super::scenario::{End, Profile, Scenario, mac, scale};
 use super::trace::{Trace, summary};
 use super::{congestion, corruption, invariants};
@@ -52,6 +53,8 @@ pub struct World {
     hosts: Vec<Host>,
     /// The flows by link and side of the initiator.
     flows: Vec<[Flow; 2]>,
+    /// What was told to the applications, by link and side.
+    ledgers: Vec<[Ledger; 2]>,
     /// Draws what hostile frames contain.
     attacker: StdRng,
     /// Draws where runs on several CPUs stop.
@@ -108,6 +111,7 @@ impl World {
             fabric,
             hosts,
             flows: vec![],
+            ledgers: vec![],
             faults,
             partitions: vec![],
             lurking: vec![],
@@ -136,6 +140,7 @@ impl World {
         let mut both = [0, 1].map(|side| Flow::new(places, link, side, self.scenario.profile));
         both.iter_mut().for_each(|flow| flow.prepare(&mut self.rng, &mut self.hosts[flow.target.host].nic));
         self.flows.push(both);
+        self.ledgers.push(<[Ledger; 2]>::default());
     }
 
     /// Remembers the last events, for [`Self::trace`].
@@ -316,7 +321,27 @@ impl World {
             observer.at_port(self.now, index, &frame);
             self.send(index, frame);
         }
-        self.hosts[index].check(before);
+        let locked = self.hosts[index].check(before);
+        for (number, before) in before.iter().enumerate() {
+            let (slot, link, side) = self.hosts[index].ends[number];
+            if locked.contains(&slot) {
+                self.watch(link, side, before);
+            }
+        }
+    }
+
+    /// Looks at what a step has told an application or the peer.
+    fn watch(&mut self, link: usize, side: usize, before: &Before) {
+        let flows = &self.flows[link];
+        let (own, peers) = (&flows[side], &flows[1 - side]);
+        let nic = &self.hosts[own.initiator.host].nic;
+        let entry = nic.entry(own.initiator.slot);
+        let ledger = &mut self.ledgers[link][side];
+        ledger.look(nic.queue_pair(own.initiator.slot), entry, own, peers);
+        if !own.is_cut() {
+            let sender = self.hosts[own.target.host].nic.entry(own.target.slot);
+            ledger.check_acknowledged(&before.pushes, (nic, entry), sender, peers);
+        }
     }
 
     fn send(&mut self, from: usize, frame: Vec<u8>) {

@@ -30,19 +30,46 @@ const fn blocks(operations: Operations, budget: [u8; 3], busy: bool) -> Plan {
 }
 
 const PLANS: &[Plan] = &[
+    // Three operations of each kind.
     plan([&[Write, Write, Write], &[]], [1, 1, 1]),
+    plan([&[Write, Write, Write], &[]], [2, 2, 2]),
     plan([&[Read, Read, Read], &[]], [1, 1, 1]),
-    plan([&[Send, Send, Send], &[]], [1, 1, 1]),
     plan([&[FetchAdd, FetchAdd, FetchAdd], &[]], [1, 1, 1]),
+    plan([&[Send, Send, Send], &[]], [1, 1, 1]),
     plan([&[Write, Read, Send], &[]], [1, 1, 1]),
-    plan([&[Write, Read], &[]], [2, 1, 1]),
+    plan([&[Send, FetchAdd, Write], &[]], [1, 1, 0]),
+    plan([&[Read, Send, FetchAdd], &[]], [1, 1, 0]),
+    // More of one thing.
+    plan([&[Write, Read], &[]], [2, 2, 2]),
+    plan([&[Read, FetchAdd], &[]], [2, 1, 1]),
+    plan([&[Read, FetchAdd], &[]], [1, 1, 2]),
     plan([&[Send, FetchAdd], &[]], [2, 1, 1]),
     plan([&[FetchAdd, Send], &[]], [0, 2, 1]),
-    plan([&[Write, Send], &[Read]], [1, 0, 0]),
-    plan([&[FetchAdd], &[Send, Write]], [1, 0, 0]),
+    plan([&[Send, Send], &[]], [1, 1, 2]),
+    // Operations of both ends.
+    plan([&[Write, Send], &[Read]], [1, 1, 0]),
+    plan([&[FetchAdd], &[Send, Write]], [1, 1, 0]),
+    plan([&[Write, Write], &[Write]], [1, 1, 1]),
+    plan([&[Read], &[Read]], [1, 1, 1]),
+    plan([&[Send], &[FetchAdd]], [1, 1, 1]),
+    // Either end may close the connection at any time.
+    closed([&[Write, Write, Write], &[]], [1, 1, 1]),
+    closed([&[Read, Read], &[]], [1, 1, 1]),
+    closed([&[Read, Read, Read], &[]], [0, 1, 1]),
+    closed([&[FetchAdd, FetchAdd, FetchAdd], &[]], [0, 1, 1]),
+    closed([&[Send, Send, Send], &[]], [0, 1, 0]),
+    closed([&[Send, Send], &[]], [1, 0, 1]),
     closed([&[Write, Read], &[]], [0, 1, 1]),
     closed([&[Send, Read], &[]], [0, 1, 1]),
+    closed([&[Write], &[Read]], [1, 1, 1]),
+    // The block protocol, which answers any request with RNR while its region is busy.
+    blocks([&[Write, Write, Write], &[]], [1, 1, 1], false),
+    blocks([&[Read, Read, Read], &[]], [1, 1, 1], false),
+    blocks([&[Write, Write, Write], &[]], [1, 1, 0], true),
+    blocks([&[Read, Read, Read], &[]], [1, 1, 0], true),
     blocks([&[Write, Read], &[]], [1, 1, 1], true),
+    blocks([&[Read, Write], &[]], [1, 1, 1], true),
+    Plan { close: true, ..blocks([&[Write, Read], &[]], [0, 1, 1], true) },
 ];
 
 impl SmallWorld {
