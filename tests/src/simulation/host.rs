@@ -6,7 +6,7 @@ use fabric_model::{Span, Time};
 use host_nic::{FrameAtHand, HostConfig, HostNic};
 use rand::Rng;
 use rand::rngs::StdRng;
-use transport_common::connection::{Connection, TRANSACTIONS};
+use transport_common::connection::{Connection, State, TRANSACTIONS};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{Gate, ReceiveWindow, TransmitWindow};
@@ -16,6 +16,9 @@ use transport_common::units::Picoseconds;
 use super::cpus::{Run, Spares, Task};
 use super::{attention, invariants};
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
+
+/// Parts per million. A run lasts some minutes, so the product of its picoseconds and a drift fits 64 bits.
+const MILLION: i64 = 1_000_000;
 
 /// A host.
 pub(super) struct Host {
@@ -94,12 +97,14 @@ impl Host {
 
     /// Returns what its clock counts while the fabric's counts up to `now`.
     const fn elapsed(&self, now: Time) -> u64 {
-        now.0.wrapping_add_signed((now.0 as i128 * self.drift_ppm as i128 / 1_000_000) as i64)
+        now.0.wrapping_add_signed(now.0 as i64 * self.drift_ppm / MILLION)
     }
 
     /// Returns the first instant of the fabric's clock at which this host's has counted `elapsed`.
     const fn when(&self, elapsed: u64) -> Time {
-        let mut guess = (elapsed as i128 * 1_000_000 / (1_000_000 + self.drift_ppm as i128)) as u64;
+        // The quotient is rounded down, to an instant that is not too late.
+        let gain = -(-(elapsed as i64) * self.drift_ppm).div_euclid(MILLION + self.drift_ppm);
+        let mut guess = elapsed.wrapping_add_signed(-gain);
         while self.elapsed(Time(guess)) < elapsed {
             guess += 1;
         }
@@ -274,9 +279,14 @@ impl Host {
         let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
         let mut changed = false;
         for slot in locked {
-            let requests = self.nic.entry(*slot).tables.requests.iter();
-            let cells = requests.filter(|request| in_cells(request.state)).map(|request| request.cell);
+            let entry = self.nic.entry(*slot);
             let known = self.held.entry(*slot).or_default();
+            // The invariants of an open connection count them.
+            if known.is_empty() && entry.connection.target.held == 0 && entry.connection.state == State::Open {
+                continue;
+            }
+            let requests = entry.tables.requests.iter();
+            let cells = requests.filter(|request| in_cells(request.state)).map(|request| request.cell);
             if !known.iter().copied().eq(cells.clone()) {
                 known.clear();
                 known.extend(cells);

@@ -214,21 +214,22 @@ impl World {
     }
 
     fn next_turn(&self) -> Option<(Time, Turn)> {
-        let arrival = self.fabric.next_event().map(|time| (time, Turn::Arrival));
-        let engines = self
-            .hosts
-            .iter()
-            .enumerate()
-            .filter_map(|(n, host)| Some((host.engine(self.now)?, Turn::Engine(n))));
-        let applications =
-            self.hosts.iter().enumerate().map(|(n, host)| (host.application, Turn::Application(n)));
-        let awake = applications.filter(|(time, _)| time.0 != u64::MAX);
-        let fault = self.faults.front().map(|fault| (fault.at, Turn::Fault));
-        let hosts = self.hosts.iter().enumerate();
-        let resumed = hosts.filter_map(|(n, host)| Some((host.resumes()?, Turn::Resume(n))));
-        let hosts = self.hosts.iter().enumerate();
-        let running = hosts.filter_map(|(n, host)| Some((host.goes_on()?, Turn::GoOn(n))));
-        arrival.into_iter().chain(running).chain(engines).chain(awake).chain(fault).chain(resumed).min()
+        let mut next = (Time(u64::MAX), Turn::Arrival);
+        let mut offer = |time: Option<Time>, turn: Turn| {
+            if let Some(time) = time {
+                next = next.min((time, turn));
+            }
+        };
+        offer(self.fabric.next_event(), Turn::Arrival);
+        offer(self.faults.front().map(|fault| fault.at), Turn::Fault);
+        for (number, host) in self.hosts.iter().enumerate() {
+            offer(host.engine(self.now), Turn::Engine(number));
+            offer(Some(host.application), Turn::Application(number));
+            offer(host.resumes(), Turn::Resume(number));
+            offer(host.goes_on(), Turn::GoOn(number));
+        }
+        // An application that looks no more has no next time.
+        (next.0.0 != u64::MAX).then_some(next)
     }
 
     fn step(&mut self, observer: &mut impl Observer) {
