@@ -130,6 +130,25 @@ impl Ledger {
     }
 }
 
+#[cfg(test)]
+impl Ledger {
+    /// Whether it has seen so many completions.
+    pub(super) const fn has_seen(&self, completions: u32) -> bool {
+        self.seen >= completions
+    }
+
+    /// Takes all completions for new ones.
+    pub(super) const fn look_again(&mut self) {
+        self.seen = 0;
+    }
+
+    /// Takes all transactions for open.
+    pub(super) fn forget(&mut self) {
+        self.ended = Set::default();
+        self.released = 0;
+    }
+}
+
 /// Returns the PSNs that are acknowledged now and were not before.
 fn newly_acknowledged(before: &ReceiveWindow, after: &ReceiveWindow) -> impl Iterator<Item = Psn> {
     let moved = after.base.distance_from(before.base);

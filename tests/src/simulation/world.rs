@@ -1,6 +1,8 @@
 //! The execution of a run: which event is next, and its effects.
 
 mod failing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
