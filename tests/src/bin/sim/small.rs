@@ -54,19 +54,35 @@ pub(crate) fn walk_all(options: &Options) -> Walks {
         });
         walks.failed |= failure.is_some();
         let seconds = begin.elapsed().as_secs_f64();
-        walks.worlds.push(Walked { name: world.name, seconds, walk: walk.ok(), failure });
+        let walked = Walked { name: world.name, seconds, walk: walk.ok(), failure };
+        if !options.json {
+            println!("{walked}"); // at once: all of them take a while
+        }
+        walks.worlds.push(walked);
     }
     walks
 }
 
+impl fmt::Display for Walked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.walk, &self.failure) {
+            (Some(walk), _) => write!(f, "{}: {walk}, {:.1} s", self.name, self.seconds),
+            (None, failure) => write!(f, "{}: {}", self.name, failure.as_deref().unwrap_or("failed")),
+        }
+    }
+}
+
 impl fmt::Display for Walks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for world in &self.worlds {
-            match (&world.walk, &world.failure) {
-                (Some(walk), _) => writeln!(f, "{}: {walk}, {:.1} s", world.name, world.seconds)?,
-                (None, failure) => writeln!(f, "{}: {}", world.name, failure.as_deref().unwrap_or("failed"))?,
-            }
-        }
-        Ok(())
+        let walks = || self.worlds.iter().filter_map(|world| world.walk.as_ref());
+        writeln!(
+            f,
+            "{} of {} small worlds walked to the end: {} states, {} steps, {:.0} s on one CPU",
+            walks().filter(|walk| walk.complete).count(),
+            self.worlds.len(),
+            walks().map(|walk| walk.states).sum::<u64>(),
+            walks().map(|walk| walk.steps).sum::<u64>(),
+            self.worlds.iter().map(|world| world.seconds).sum::<f64>()
+        )
     }
 }

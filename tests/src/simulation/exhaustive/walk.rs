@@ -29,7 +29,8 @@ struct State {
     losses: u8,
     duplicates: u8,
     timeouts: u8,
-    closed: bool,
+    /// Which ends were closed by their applications.
+    closed: [bool; 2],
 }
 
 impl State {
@@ -55,7 +56,8 @@ impl State {
         let mut mix = Mix::default();
         mix.word(u64::from(self.ends[0]) << 32 | u64::from(self.ends[1]));
         mix.word(self.now.0);
-        let budget = [self.losses, self.duplicates, self.timeouts, self.closed.into()];
+        let closed = u8::from(self.closed[0]) << 1 | u8::from(self.closed[1]);
+        let budget = [self.losses, self.duplicates, self.timeouts, closed];
         mix.word(u64::from(u32::from_ne_bytes(budget)) << 32 | self.number as u64);
         for four in self.frames().chunks(4) {
             mix.word(four.iter().fold(0, |word, frame| word << 16 | u64::from(*frame)));
@@ -115,7 +117,7 @@ impl<'a> Walker<'a> {
             losses: world.losses,
             duplicates: world.duplicates,
             timeouts: world.timeouts,
-            closed: false,
+            closed: [false; 2],
         };
         let mut this = Self {
             world,
@@ -186,10 +188,11 @@ impl<'a> Walker<'a> {
     /// Checks the results when nothing can happen any more.
     fn verify(&mut self, state: &State) {
         for side in [0, 1] {
-            let end = (side, state.ends[side], state.closed);
+            let closed = state.closed.contains(&true);
+            let end = (side, state.ends[side], closed);
             if self.verified.insert(end, ()).is_none() {
                 let card = self.locals.load(side, state.ends[side]);
-                View { world: self.world, side, card }.verify(state.closed);
+                View { world: self.world, side, card }.verify(closed);
             }
         }
     }
@@ -217,8 +220,13 @@ impl<'a> Walker<'a> {
         {
             choices.push(Choice::Timeout { at, early });
         }
-        if self.world.close && !state.closed {
-            choices.extend([Choice::Close(0), Choice::Close(1)]);
+        // One end closes the connection at any time. The other is closed at last: it may hold requests whose predecessors
+        // will never come, and learns nothing.
+        match state.closed {
+            [false, false] if self.world.close => choices.extend([Choice::Close(0), Choice::Close(1)]),
+            [true, false] if choices.is_empty() => choices.push(Choice::Close(1)),
+            [false, true] if choices.is_empty() => choices.push(Choice::Close(0)),
+            _ => {}
         }
         choices
     }
@@ -259,7 +267,7 @@ impl<'a> Walker<'a> {
             }
             Choice::Ready(side) => self.step(state, side, Input::Ready),
             Choice::Close(side) => {
-                state.closed = true;
+                state.closed[side] = true;
                 self.step(state, side, Input::Close);
             }
         }

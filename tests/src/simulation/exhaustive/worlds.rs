@@ -32,7 +32,9 @@ const fn blocks(operations: Operations, budget: [u8; 3], busy: bool) -> Plan {
 const PLANS: &[Plan] = &[
     // Three operations of each kind.
     plan([&[Write, Write, Write], &[]], [1, 1, 1]),
-    plan([&[Write, Write, Write], &[]], [2, 2, 2]),
+    plan([&[Write, Write, Write], &[]], [2, 1, 1]),
+    plan([&[Write, Write, Write], &[]], [1, 2, 1]),
+    plan([&[Write, Write, Write], &[]], [1, 1, 2]),
     plan([&[Read, Read, Read], &[]], [1, 1, 1]),
     plan([&[FetchAdd, FetchAdd, FetchAdd], &[]], [1, 1, 1]),
     plan([&[Send, Send, Send], &[]], [1, 1, 1]),
