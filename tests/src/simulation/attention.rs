@@ -27,8 +27,7 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
         return; // the waiting packet may wait for its departure time
     }
     let response = &entry.tables.responses[c.target.response_next as usize % 128];
-    let waits =
-        c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
+    let waits = c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
     let (request, data) = (&c.delivery.request().tx, &c.delivery.data().tx);
     let gate = data.may_send_response(c.congestion.gate());
     let behind = !data.retransmit.and(data.pull_data).is_zero();
@@ -43,9 +42,8 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
     assert!(!c.target.has_due(), "RNR time is over and nobody redelivers (D-43)");
     for (window, other) in [(request, data), (data, request)] {
         // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
-        let base = window.retransmit.get(0)
-            && window.outstanding_retransmitted == 0
-            && other.retransmit.is_zero();
+        let base =
+            window.retransmit.get(0) && window.outstanding_retransmitted == 0 && other.retransmit.is_zero();
         assert!(!base, "the base packet waits for retransmission and nobody sends it (D-29)");
     }
     let earliest = invariants::deadlines(c).into_iter().fold(Deadline::NONE, Deadline::or_earlier);

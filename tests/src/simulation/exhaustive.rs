@@ -115,12 +115,7 @@ impl SmallWorld {
     ///
     /// # Panics
     /// If a check fails; `on_failure` gets the path before.
-    pub fn walk(
-        &self,
-        most: u64,
-        progress: &mut dyn FnMut(&Walk),
-        on_failure: &mut dyn FnMut(&str),
-    ) -> Walk {
+    pub fn walk(&self, most: u64, progress: &mut dyn FnMut(&Walk), on_failure: &mut dyn FnMut(&str)) -> Walk {
         let (mut walker, mut walk) = Walker::new(self, on_failure);
         walker.walk(&mut walk, most, progress);
         walk

@@ -14,8 +14,8 @@ use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
 use super::cpus::{Run, Spares, Task};
-use super::{attention, invariants};
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
+use super::{attention, invariants};
 
 /// Parts per million. A run lasts some minutes, so the product of its picoseconds and a drift fits 64 bits.
 const MILLION: i64 = 1_000_000;
@@ -282,7 +282,8 @@ impl Host {
             let entry = self.nic.entry(*slot);
             let known = self.held.entry(*slot).or_default();
             // The invariants of an open connection count them.
-            if known.is_empty() && entry.connection.target.held == 0 && entry.connection.state == State::Open {
+            if known.is_empty() && entry.connection.target.held == 0 && entry.connection.state == State::Open
+            {
                 continue;
             }
             let requests = entry.tables.requests.iter();

@@ -95,7 +95,11 @@ impl Ledger {
         assert!((number as usize) < peers.ops.len(), "a message that nobody sent: {completion:?}");
         let in_order = !peers.ordered || self.arrived.last.is_none_or(|last| last < number);
         assert!(in_order, "F-5-1: message {number} arrived after {:?}", self.arrived.last);
-        assert_eq!(completion.wr_id, u64::from(self.arrived.count), "receives are consumed in turn, each once");
+        assert_eq!(
+            completion.wr_id,
+            u64::from(self.arrived.count),
+            "receives are consumed in turn, each once"
+        );
         assert!(self.arrived.insert(number), "message {number} arrived twice");
     }
 

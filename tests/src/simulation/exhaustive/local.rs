@@ -10,10 +10,10 @@ use transport_common::datapath::Verdict;
 use transport_common::queues::ReceiveRequest;
 use transport_common::units::Picoseconds;
 
+use super::SmallWorld;
 use super::canonical::{canonical_bytes, canonical_frame, canonical_key};
 use super::card::{Card, RECEIVES, SLOT, START, Saved};
 use super::results::{Facts, stride};
-use super::SmallWorld;
 use crate::simulation::host::Before;
 use crate::simulation::{attention, invariants};
 
@@ -208,7 +208,8 @@ impl<'a> Locals<'a> {
             let number = self.key(side);
             let number = self.numbers[side].get(&number).copied();
             self.cards[side].save();
-            let sent = sent.map(|bytes| self.frame_numbers.get(&(1 - side, canonical_frame(&bytes))).copied());
+            let sent =
+                sent.map(|bytes| self.frame_numbers.get(&(1 - side, canonical_frame(&bytes))).copied());
             assert_eq!(
                 (number, sent),
                 (Some(outcome.state), outcome.sent.map(Some)),

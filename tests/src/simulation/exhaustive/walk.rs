@@ -173,7 +173,10 @@ impl<'a> Walker<'a> {
         let facts = [0, 1].map(|side| self.locals.facts(side, state.ends[side]));
         for side in [0, 1] {
             let lost = facts[side].succeeded & !facts[1 - side].accepted;
-            assert_eq!(lost, 0, "operations of end {side} ended well, and the other end had not accepted them");
+            assert_eq!(
+                lost, 0,
+                "operations of end {side} ended well, and the other end had not accepted them"
+            );
         }
         let choices = self.choices(&state);
         walk.steps += choices.len() as u64;
@@ -202,7 +205,8 @@ impl<'a> Walker<'a> {
         let mut choices = vec![];
         let facts = [0, 1].map(|side| self.locals.facts(side, state.ends[side]));
         let all = state.frames();
-        let distinct = || all.iter().enumerate().filter(|(n, f)| *n == 0 || all[n - 1] != **f).map(|(_, f)| *f);
+        let distinct =
+            || all.iter().enumerate().filter(|(n, f)| *n == 0 || all[n - 1] != **f).map(|(_, f)| *f);
         let unready = [0, 1].map(|side| self.is_unready(side, facts[side].readied));
         choices.extend(distinct().map(Choice::Deliver));
         choices.extend((0..2).filter(|side| facts[*side].has_work(state.now)).map(Choice::Engine));

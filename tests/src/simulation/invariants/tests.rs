@@ -27,7 +27,8 @@ fn ends() -> [HostNic; 2] {
     b.register(Region { offset: 8192, length: 4096, key: 1, access });
     for opcode in [Verb::SEND_ONLY, Verb::SEND_ONLY, Verb::READ, Verb::WRITE] {
         let rkey = if opcode == Verb::SEND_ONLY { 0 } else { 1 };
-        let work = WorkRequest { opcode, flags: WorkFlags::SIGNALED, length: 64, rkey, ..WorkRequest::default() };
+        let work =
+            WorkRequest { opcode, flags: WorkFlags::SIGNALED, length: 64, rkey, ..WorkRequest::default() };
         a.post(SLOT, work).expect("the queue is empty");
     }
     while let Some((_, frame)) = a.engine_frame() {
