@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::simulation::scenario::End;
 
 /// Plays until operations of both ends of a link have ended, changes something, and returns what is found then.
 fn found(change: impl FnOnce(&mut World)) -> String {
