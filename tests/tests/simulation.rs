@@ -52,22 +52,17 @@ fn operations_that_fail_say_so_despite_faults() {
     play(Profile::Exhausting, 150, Scenario::with_faults);
 }
 
-/// Every order of events in small worlds, as far as the number of states allows here. `cargo xtask sim --exhaustive` goes
-/// further.
+/// Every order of events in small worlds, of the larger ones as far as the number of states allows here. `cargo xtask sim
+/// --exhaustive` walks all of them to their end.
 #[test]
 fn small_worlds_are_walked() {
     const STATES: u64 = 20_000;
     map_large_allocations();
-    let mut complete = vec![];
-    for world in &SmallWorld::ALL {
-        let walk = world.walk(STATES, &mut |_| {}, &mut |path| eprintln!("{}: {path:?}", world.name));
+    for world in &SmallWorld::all() {
+        let walk = world.walk(STATES, &mut |_| {}, &mut |path| eprintln!("{}:\n{path}", world.name));
         assert!(walk.complete || walk.states == STATES, "{}: {walk}", world.name);
-        assert!(walk.ends > 30 && walk.steps > walk.states, "{}: {walk}", world.name);
-        complete.extend(walk.complete.then_some(world.name));
+        assert!(walk.ends > 0 && walk.steps > walk.states, "{}: {walk}", world.name);
     }
-    let small =
-        ["ordered, three WRITEs", "unordered, three WRITEs", "ordered, both ends", "unordered, both ends"];
-    assert_eq!(complete, small);
 }
 
 /// The core of these simulations is built with debug assertions. So the runs above show that no step raises a counter

@@ -16,7 +16,7 @@ use transport_common::ulp::block::BLOCK_BYTES;
 
 /// Bytes of memory of one end of a link on its host.
 pub(crate) const END_BYTES: u64 = 15 << 20;
-/// How far the memory of an end begins before the end of a bank, of links with an even and an odd number. The bank ends
+/// How far the memory of an end begins before the end of a bank, of ends with an even and an odd place. The bank ends
 /// in the middle of [`Area::Constant`] or of [`Area::Overlap`], so that some operations are in two banks.
 const BEFORE_END_OF_BANK: [u64; 2] = [0x18000, 0x3000];
 /// The offsets of sources, sinks and receive buffers in this memory.
@@ -44,10 +44,10 @@ pub enum Area {
 impl Area {
     const REGISTERED: [Self; 5] = [Self::Atomics, Self::Overlap, Self::Constant, Self::Unique, Self::Sealed];
 
-    /// Returns the R_Key on the link with number `link`.
+    /// Returns the R_Key of the end at `place` of its host.
     #[must_use]
-    pub fn key(self, link: usize) -> u32 {
-        1 + link as u32 * 8 + self as u32
+    pub fn key(self, place: usize) -> u32 {
+        1 + place as u32 * 8 + self as u32
     }
 
     /// Returns the offset in the end's memory, and the length in bytes.
@@ -128,8 +128,8 @@ pub struct ReceiveBuffer {
 /// All operations from one end to the other.
 #[derive(Debug)]
 pub struct Flow {
-    /// Number of the link.
-    pub link: usize,
+    /// Place of the initiator's memory on its host, and of the target's: the connections of a host are counted.
+    pub places: [usize; 2],
     /// The initiator.
     pub initiator: End,
     /// The target.
@@ -150,7 +150,8 @@ pub struct Flow {
     depth: usize,
     posted_receives: usize,
     mix: [u32; 5],
-    errors: bool,
+    /// Whether some requests must be refused, and some receives are too short.
+    pub(super) errors: bool,
     malformed: bool,
     max_segment: u32,
     /// The connection has the block protocol.
@@ -172,17 +173,18 @@ pub struct Flow {
     retired: bool,
 }
 
-/// Returns the offset of the memory of an end of link number `link` on its host.
-pub(crate) const fn base(link: usize) -> u64 {
-    (link as u64 + 1) * BANK_BYTES as u64 - BEFORE_END_OF_BANK[link % 2]
+/// Returns the offset of the memory of a host's connection number `place`.
+pub(crate) const fn base(place: usize) -> u64 {
+    (place as u64 + 1) * BANK_BYTES as u64 - BEFORE_END_OF_BANK[place % 2]
 }
 
 impl Flow {
-    /// Creates the flow from end `side` of link number `number`.
+    /// Creates the flow from end `side` of a link, whose ends have these places on their hosts.
     #[must_use]
-    pub fn new(number: usize, link: &Link, side: usize, profile: Profile) -> Self {
+    pub fn new(places: [usize; 2], link: &Link, side: usize, profile: Profile) -> Self {
+        let places = [places[side], places[1 - side]];
         Self {
-            link: number,
+            places,
             initiator: link.ends[side],
             target: link.ends[1 - side],
             ordered: link.parameters[side].config.ordered != 0,
@@ -200,9 +202,9 @@ impl Flow {
             max_segment: link.parameters[side].config.max_segment,
             blocks: link.parameters[side].config.protocol == Protocol::BLOCK,
             message: (0, 0),
-            local: base(number) + LOCAL,
+            local: base(places[0]) + LOCAL,
             // Sinks and sources of the opposite flow share the target's memory. The upper half is for receives.
-            remote: base(number) + LOCAL + (END_BYTES - LOCAL) / 2,
+            remote: base(places[1]) + LOCAL + (END_BYTES - LOCAL) / 2,
             unique: 0,
             words: [0; 16],
             additions: [0; 8],
@@ -210,6 +212,11 @@ impl Flow {
             lost: [false; 2],
             retired: false,
         }
+    }
+
+    /// Returns the offset of the target's regions in the memory of its host.
+    pub(crate) const fn remote_base(&self) -> u64 {
+        base(self.places[1])
     }
 
     /// The host of the initiator restarts: its operations are forgotten.
@@ -249,10 +256,10 @@ impl Flow {
 
     /// Registers the target's regions and fills its memory with the initial content.
     pub fn prepare(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
-        let start = base(self.link);
+        let start = self.remote_base();
         for area in Area::REGISTERED {
             let (offset, length) = area.place();
-            let key = area.key(self.link);
+            let key = area.key(self.places[1]);
             nic.register(Region { offset: start + offset, length, key, access: area.access() });
         }
         let (constant, length) = Area::Constant.place();
@@ -304,7 +311,7 @@ impl Flow {
     }
 
     fn occupy(&self, rng: &mut StdRng, nic: &mut HostNic) {
-        for key in Area::REGISTERED.map(|area| area.key(self.link)) {
+        for key in Area::REGISTERED.map(|area| area.key(self.places[1])) {
             let region = &mut nic.regions_mut()[key as usize % REGIONS];
             if region.key != key {
                 continue;
@@ -318,7 +325,7 @@ impl Flow {
     /// Makes the target ready for requests for ever. A pull whose initiator has given up would else be offered to a busy
     /// region again and again.
     pub fn be_ready(&self, nic: &mut HostNic) {
-        for key in Area::REGISTERED.map(|area| area.key(self.link)) {
+        for key in Area::REGISTERED.map(|area| area.key(self.places[1])) {
             let region = &mut nic.regions_mut()[key as usize % REGIONS];
             if region.key == key {
                 region.access.remove(AccessFlags::BUSY);
@@ -368,7 +375,7 @@ impl Flow {
     fn take_local(&mut self, bytes: u32) -> u64 {
         let offset = self.local;
         self.local += u64::from(bytes) + 16;
-        assert!(self.local < base(self.link) + LOCAL + (END_BYTES - LOCAL) / 2, "local memory used up");
+        assert!(self.local < base(self.places[0]) + LOCAL + (END_BYTES - LOCAL) / 2, "local memory used up");
         offset
     }
 
@@ -388,7 +395,7 @@ impl Flow {
             Kind::CompareSwap | Kind::FetchAdd => work.local_offset = self.take_local(8),
             Kind::Malformed => {}
         }
-        work.rkey = area.key(self.link);
+        work.rkey = area.key(self.places[1]);
         Op { work, kind, area, data, posted: time, ended: None }
     }
 

@@ -6,6 +6,7 @@ use fabric_model::{FabricConfig, Impairments, Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::crowd::Hosts;
 use super::hostile::Forgery;
 use super::scenario::{Profile, Scenario, scale};
 
@@ -188,10 +189,16 @@ impl Weather {
 }
 
 impl Scenario {
-    /// Draws the scenario of `seed`, with faults.
+    /// Draws the scenario of `seed`, with faults, and with a crowd of hosts in one seed of ten.
     #[must_use]
     pub fn with_faults(seed: u64, profile: Profile) -> Self {
-        let mut this = Self::random(seed, profile);
+        Self::with_faults_among(seed, profile, &Hosts::Any)
+    }
+
+    /// Draws the scenario of `seed`, with faults and so many hosts.
+    #[must_use]
+    pub fn with_faults_among(seed: u64, profile: Profile, hosts: &Hosts) -> Self {
+        let mut this = Self::among(seed, profile, hosts);
         let mut rng = StdRng::seed_from_u64(seed ^ 0xfa017);
         let rng = &mut rng;
         for host in &mut this.hosts {
@@ -200,11 +207,17 @@ impl Scenario {
             host.drift_ppm =
                 if rng.random_bool(0.5) { rng.random_range(-LARGEST_DRIFT..=LARGEST_DRIFT) } else { 0 };
         }
-        let number = rng.random_range(0..6);
-        let mut faults: Vec<Fault> = (0..number).map(|_| this.fault(rng)).collect();
+        // Each two hosts have as many faults as a scenario of two.
+        let number = (0..this.hosts.len() / 2).map(|_| rng.random_range(0..6)).sum();
+        let mut faults: Vec<Fault> = (0..number).map(|_: usize| this.fault(rng)).collect();
         if profile == Profile::Exhausting && rng.random_bool(0.4) {
-            let host = rng.random_range(0..this.hosts.len());
-            faults.push(Fault { at: instant(rng), kind: FaultKind::Restart { host } });
+            let hosts = this.hosts.len();
+            let first = rng.random_range(0..hosts);
+            // In a crowd several may restart, each once.
+            for n in 0..if hosts > 3 { rng.random_range(1..=hosts / 2) } else { 1 } {
+                let kind = FaultKind::Restart { host: (first + n) % hosts };
+                faults.push(Fault { at: instant(rng), kind });
+            }
         }
         if profile == Profile::Exhausting && rng.random_bool(0.5) {
             let link = rng.random_range(0..this.links.len());

@@ -9,14 +9,16 @@ use rand::rngs::StdRng;
 use transport_common::connection::{Connection, State, TRANSACTIONS};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Psn, Rsn};
-use transport_common::packet_delivery::{Gate, TransmitWindow};
-use transport_common::timing_wheel::WheelTick;
-use transport_common::transaction::{RequestState, ResponseState};
-use transport_common::units::{Deadline, Picoseconds, Ticks};
+use transport_common::packet_delivery::{Gate, ReceiveWindow, TransmitWindow};
+use transport_common::transaction::RequestState;
+use transport_common::units::Picoseconds;
 
 use super::cpus::{Run, Spares, Task};
-use super::invariants;
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
+use super::{attention, invariants};
+
+/// Parts per million. A run lasts some minutes, so the product of its picoseconds and a drift fits 64 bits.
+const MILLION: i64 = 1_000_000;
 
 /// A host.
 pub(super) struct Host {
@@ -51,6 +53,8 @@ pub(super) struct Host {
     held: BTreeMap<usize, Vec<u16>>,
     /// Their number.
     held_cells: usize,
+    /// Number of connections so far. Each has its own place in memory.
+    places: usize,
 }
 
 impl Host {
@@ -77,7 +81,14 @@ impl Host {
             services: 0,
             held: BTreeMap::new(),
             held_cells: 0,
+            places: 0,
         }
+    }
+
+    /// Returns the place in memory of its next connection.
+    pub(super) const fn take_place(&mut self) -> usize {
+        self.places += 1;
+        self.places - 1
     }
 
     pub(super) fn set_time(&mut self, now: Time) {
@@ -86,12 +97,14 @@ impl Host {
 
     /// Returns what its clock counts while the fabric's counts up to `now`.
     const fn elapsed(&self, now: Time) -> u64 {
-        now.0.wrapping_add_signed((now.0 as i128 * self.drift_ppm as i128 / 1_000_000) as i64)
+        now.0.wrapping_add_signed(now.0 as i64 * self.drift_ppm / MILLION)
     }
 
     /// Returns the first instant of the fabric's clock at which this host's has counted `elapsed`.
     const fn when(&self, elapsed: u64) -> Time {
-        let mut guess = (elapsed as i128 * 1_000_000 / (1_000_000 + self.drift_ppm as i128)) as u64;
+        // The quotient is rounded down, to an instant that is not too late.
+        let gain = -(-(elapsed as i64) * self.drift_ppm).div_euclid(MILLION + self.drift_ppm);
+        let mut guess = elapsed.wrapping_add_signed(-gain);
         while self.elapsed(Time(guess)) < elapsed {
             guess += 1;
         }
@@ -212,6 +225,7 @@ impl Host {
         self.slots.clear();
         self.held.clear();
         self.held_cells = 0;
+        self.places = 0;
         self.runs.clear();
         self.withheld.clear();
         self.engine_free = now;
@@ -234,8 +248,9 @@ impl Host {
         connections.map(Before::of).collect()
     }
 
-    /// Checks what holds after every step of a card. A step changes only connections whose lock it takes.
-    pub(super) fn check(&mut self, before: &[Before]) {
+    /// Checks what holds after every step of a card. A step changes only connections whose lock it takes. Returns their
+    /// slots.
+    pub(super) fn check(&mut self, before: &[Before]) -> Vec<usize> {
         let locked = self.nic.take_locked();
         for (number, before) in before.iter().enumerate() {
             let slot = self.slots[number];
@@ -246,16 +261,17 @@ impl Host {
             invariants::check(entry);
             before.check(&entry.connection);
             if !self.interleaves() {
-                self.check_attended(slot);
+                attention::check(&mut self.nic, slot, self.engines == 1);
             }
         }
         self.check_cells(&locked);
         // A run that is not over may still ask for a service of what it has found.
         if self.interleaves() && self.runs.is_empty() {
             for number in 0..self.slots.len() {
-                self.check_attended(self.slots[number]);
+                attention::check(&mut self.nic, self.slots[number], self.engines == 1);
             }
         }
+        locked
     }
 
     /// Checks that the cells in use are those of the held requests, and that each holds one.
@@ -263,9 +279,15 @@ impl Host {
         let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
         let mut changed = false;
         for slot in locked {
-            let requests = self.nic.entry(*slot).tables.requests.iter();
-            let cells = requests.filter(|request| in_cells(request.state)).map(|request| request.cell);
+            let entry = self.nic.entry(*slot);
             let known = self.held.entry(*slot).or_default();
+            // The invariants of an open connection count them.
+            if known.is_empty() && entry.connection.target.held == 0 && entry.connection.state == State::Open
+            {
+                continue;
+            }
+            let requests = entry.tables.requests.iter();
+            let cells = requests.filter(|request| in_cells(request.state)).map(|request| request.cell);
             if !known.iter().copied().eq(cells.clone()) {
                 known.clear();
                 known.extend(cells);
@@ -285,57 +307,6 @@ impl Host {
             "{in_use} receive cells in use, {held} held"
         );
     }
-
-    /// Checks that a connection with possible work has rung the doorbell, and that one that waits for a time is
-    /// in the wheel.
-    fn check_attended(&mut self, slot: usize) {
-        if self.nic.doorbells().ready[slot / 64] >> (slot % 64) & 1 != 0 {
-            return;
-        }
-        let entry = self.nic.entry(slot);
-        let c = &entry.connection;
-        if c.state != State::Open {
-            return;
-        }
-        assert_eq!(c.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
-        if c.congestion.pacing.is_armed() {
-            return; // the waiting packet may wait for its departure time
-        }
-        let response = &entry.tables.responses[c.target.response_next as usize % 128];
-        let waits =
-            c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
-        let (request, data) = (&c.delivery.request().tx, &c.delivery.data().tx);
-        let gate = data.may_send_response(c.congestion.gate());
-        let behind = !data.retransmit.and(data.pull_data).is_zero();
-        assert!(!waits || !gate || behind, "a response could leave and nobody sends it (F-8.3-2)");
-        let next = entry.tables.requests[c.target.nrsn.0 as usize % TRANSACTIONS];
-        let room = c.target.response_tail.wrapping_sub(c.target.response_head) < 128;
-        let deliverable = c.target.ordered != 0
-            && next.state == RequestState::Held
-            && next.rsn == c.target.nrsn
-            && (room || !next.is_pull());
-        assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
-        assert!(!c.target.has_due(), "RNR time is over and nobody redelivers (D-43)");
-        for (window, other) in [(request, data), (data, request)] {
-            // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
-            let base = window.retransmit.get(0)
-                && window.outstanding_retransmitted == 0
-                && other.retransmit.is_zero();
-            assert!(!base, "the base packet waits for retransmission and nobody sends it (D-29)");
-        }
-        let earliest = invariants::deadlines(c).into_iter().fold(Deadline::NONE, Deadline::or_earlier);
-        let Some(at) = earliest.time() else { return };
-        assert!(c.service.filed.is_armed(), "a timer that the connection did not file");
-        let fires = self.nic.wheel().deadline_of(slot as u32).expect("a timer nobody turns");
-        // Of two engines the one with the later deadline may be the last to enter it.
-        if self.engines == 1 {
-            let now = self.nic.time();
-            let left = if now.ticks().reached(at) { Ticks(0) } else { at.since(now.ticks()) };
-            // The wheel rounds up, and the time of the deadline was rounded down.
-            let latest = WheelTick(WheelTick::deadline(now, left).0 + 1);
-            assert!(fires <= latest, "a timer that is due at {latest:?} fires at {fires:?} (F-9.1.1-11)");
-        }
-    }
 }
 
 /// What a connection was before a step.
@@ -343,6 +314,8 @@ pub(super) struct Before {
     generation: u32,
     transmit: [TransmitWindow; 2],
     receive_base: [Psn; 2],
+    /// The receive window of pushes.
+    pub(super) pushes: ReceiveWindow,
     /// The oldest transaction not completed, and the next request of the peer to deliver.
     rsn: [Rsn; 2],
     last_iv: Picoseconds,
@@ -355,6 +328,7 @@ impl Before {
             generation: c.generation,
             transmit: lanes.map(|lane| lane.tx),
             receive_base: lanes.map(|lane| lane.rx.base),
+            pushes: c.delivery.data().rx,
             rsn: [c.initiator.brsn, c.target.nrsn],
             last_iv: c.security.last_iv,
         }

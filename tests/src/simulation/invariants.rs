@@ -1,5 +1,8 @@
 //! The invariants of a connection between any two steps, whatever the network does.
 
+#[cfg(test)]
+mod tests;
+
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{Connection, Entry, RESPONSES, State, TRANSACTIONS, Tables};
 use transport_common::ids::Rsn;

@@ -6,21 +6,25 @@
 //! oracle computes the expected result of every operation, byte by byte, and every pool must be full again.
 
 mod application;
+mod attention;
 mod congestion;
 mod corruption;
 mod cpus;
+mod crowd;
 mod exhaustive;
 mod faults;
 mod host;
 mod hostile;
 pub mod invariants;
+mod ledger;
 mod oracle;
 mod scenario;
 mod trace;
 mod world;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
-pub use exhaustive::{Choice, SmallOp, SmallWorld, Walk};
+pub use crowd::{Hosts, MOST_HOSTS};
+pub use exhaustive::{SmallOp, SmallWorld, Walk};
 pub use faults::{Fault, FaultKind, Weather};
 pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};

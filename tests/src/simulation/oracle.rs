@@ -11,7 +11,7 @@ use transport_common::queues::{AccessFlags, Completion, Verb, WorkFlags};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 
-use super::application::{Area, Flow, Kind, Op, base};
+use super::application::{Area, Flow, Kind, Op};
 
 const ACK: u8 = CompletionCode::Ack as u8;
 const CIE: u8 = CompletionCode::TargetNackCie as u8;
@@ -81,8 +81,25 @@ impl Flow {
         }
     }
 
-    fn nth(&self, rsn: u32) -> u32 {
+    pub(super) fn nth(&self, rsn: u32) -> u32 {
         rsn.wrapping_sub(self.first.0)
+    }
+
+    /// Whether the target shows that its ULP has accepted a push, or refused it. `arrived`: it has completed a receive.
+    /// Nothing shows it of a WRITE whose bytes may be written again, and of the first segments of a message.
+    pub(super) fn shows_acceptance(&self, number: u32, target: &HostNic, arrived: bool) -> bool {
+        let op = &self.ops[number as usize];
+        let work = &op.work;
+        if op.kind == Kind::Send {
+            let whole = work.opcode == Verb::SEND_ONLY || work.opcode == Verb::SEND_LAST && !self.errors;
+            return arrived || !whole;
+        }
+        if !op.area.admits(AccessFlags::REMOTE_WRITE, work.remote_address, work.length) {
+            return true;
+        }
+        let at = (self.remote_base() + op.area.place().0 + work.remote_address) as usize;
+        let is_placed = op.area != Area::Unique || target.memory()[at..][..op.data.len()] == op.data;
+        is_placed && (arrived || !work.flags.contains(WorkFlags::IMMEDIATE))
     }
 
     /// Checks the completion of `op` against the expected result.
@@ -135,7 +152,7 @@ impl<'a> Replay<'a> {
             self.flow.check_end(n, expected);
         }
         assert_eq!(self.flow.arrivals, self.arrivals, "F-6.1-1: receives completed otherwise");
-        let start = base(self.flow.link) as usize;
+        let start = self.flow.remote_base() as usize;
         let memory = &target.memory()[start..];
         let (overlap, length) = Area::Overlap.place();
         assert!(
@@ -159,7 +176,7 @@ impl<'a> Replay<'a> {
         if op.area == Area::Overlap {
             self.overlap[work.remote_address as usize..][..op.data.len()].copy_from_slice(&op.data);
         } else {
-            let offset = (base(self.flow.link) + op.area.place().0 + work.remote_address) as usize;
+            let offset = (self.flow.remote_base() + op.area.place().0 + work.remote_address) as usize;
             assert!(target.memory()[offset..][..op.data.len()] == op.data, "operation {n}: data of a WRITE");
         }
         Expected::success(work.length)
@@ -175,7 +192,7 @@ impl<'a> Replay<'a> {
         let address = work.remote_address as usize;
         let got = &initiator.memory()[work.local_offset as usize..][..work.length as usize];
         if op.area != Area::Overlap {
-            let offset = (base(self.flow.link) + op.area.place().0) as usize + address;
+            let offset = (self.flow.remote_base() + op.area.place().0) as usize + address;
             assert!(got == &target.memory()[offset..][..got.len()], "operation {n}: data of a READ");
             return Expected::success(work.length);
         }
@@ -350,7 +367,7 @@ impl Unordered<'_> {
     }
 
     fn check_data(&self, n: usize, op: &Op) {
-        let offset = (base(self.flow.link) + op.area.place().0 + op.work.remote_address) as usize;
+        let offset = (self.flow.remote_base() + op.area.place().0 + op.work.remote_address) as usize;
         let length = op.work.length as usize;
         match op.kind {
             Kind::Write => {
@@ -368,7 +385,7 @@ impl Unordered<'_> {
     }
 
     fn word(&self, word: usize) -> u64 {
-        let bytes = &self.target.memory()[base(self.flow.link) as usize + word * 8..][..8];
+        let bytes = &self.target.memory()[self.flow.remote_base() as usize + word * 8..][..8];
         u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
     }
 

@@ -12,6 +12,7 @@ use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
+use super::crowd::{self, Hosts};
 use super::faults::Fault;
 
 /// The purpose of a run.
@@ -134,16 +135,38 @@ pub(super) fn micros(micros: u64) -> Ticks {
 }
 
 impl Scenario {
-    /// Draws the scenario of `seed`.
+    /// Draws the scenario of `seed`, with two or three hosts.
     #[must_use]
     pub fn random(seed: u64, profile: Profile) -> Self {
+        Self::among(seed, profile, &Hosts::Few)
+    }
+
+    /// Draws the scenario of `seed`.
+    #[must_use]
+    pub(super) fn among(seed: u64, profile: Profile, hosts: &Hosts) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
-        let count = if rng.random_bool(0.8) { 2 } else { 3 };
+        let few = if rng.random_bool(0.8) { 2 } else { 3 };
+        let count = hosts.draw(seed).unwrap_or(few);
         let hosts: Vec<_> = (0..count).map(|_| HostPlan::random(rng)).collect();
         let (fabric, corrupts) = random_fabric(rng, seed, profile);
-        let links = (0..rng.random_range(1..=3)).map(|n| Link::random(rng, n, count, profile, corrupts));
-        let links = links.collect();
+        let links = if count <= 3 {
+            let number = rng.random_range(1..=3);
+            let of = |n| {
+                let pair = crowd::pair(rng, count);
+                Link::random(rng, n, pair, profile, corrupts)
+            };
+            (0..number).map(of).collect()
+        } else {
+            let pairs = crowd::pairs(rng, count);
+            // A crowd has as many operations as two connections, so that a seed with it does not take much longer.
+            let share = pairs.len().div_ceil(2);
+            let of = |(n, pair)| {
+                let link = Link::random(rng, n, pair, profile, corrupts);
+                Link { operations: link.operations.map(|number| number.div_ceil(share)), ..link }
+            };
+            pairs.into_iter().enumerate().map(of).collect()
+        };
         Self { seed, profile, hosts, links, fabric, faults: vec![] }
     }
 }
@@ -199,10 +222,8 @@ const fn slot_of_link(n: usize, host: usize) -> usize {
 }
 
 impl Link {
-    fn random(rng: &mut StdRng, n: usize, hosts: usize, profile: Profile, corrupts: bool) -> Self {
-        let first = rng.random_range(0..hosts);
-        let second = (first + rng.random_range(1..hosts)) % hosts;
-        let ends = [first, second].map(|host| End { host, slot: slot_of_link(n, host) });
+    fn random(rng: &mut StdRng, n: usize, pair: [usize; 2], profile: Profile, corrupts: bool) -> Self {
+        let ends = pair.map(|host| End { host, slot: slot_of_link(n, host) });
         let cids = ends.map(|end| Cid(end.slot as u32 | rng.random_range(0..1 << 16) << 8));
         Self::between(rng, ends, cids, profile, corrupts)
     }

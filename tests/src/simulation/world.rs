@@ -1,6 +1,9 @@
 //! The execution of a run: which event is next, and its effects.
 
+mod ending;
 mod failing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,19 +11,18 @@ use fabric_model::{Fabric, Port, Span, Time};
 use host_nic::{FrameAtHand, HostNic};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use transport_common::connection::State;
-use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::queues::Verb;
 use transport_common::units::Fcwnd;
 
 use super::application::Flow;
+use super::congestion;
 use super::cpus::Task;
-use super::faults::{Fault, FaultKind};
+use super::faults::Fault;
 use super::host::{Before, Host};
-use super::scenario::{End, Profile, Scenario, mac, scale};
+use super::ledger::Ledger;
+use super::scenario::{Profile, Scenario, mac, scale};
 use super::trace::{Trace, summary};
-use super::{congestion, corruption, invariants};
 
 /// Virtual time by which everything must be complete, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
@@ -52,6 +54,8 @@ pub struct World {
     hosts: Vec<Host>,
     /// The flows by link and side of the initiator.
     flows: Vec<[Flow; 2]>,
+    /// What was told to the applications, by link and side.
+    ledgers: Vec<[Ledger; 2]>,
     /// Draws what hostile frames contain.
     attacker: StdRng,
     /// Draws where runs on several CPUs stop.
@@ -108,6 +112,7 @@ impl World {
             fabric,
             hosts,
             flows: vec![],
+            ledgers: vec![],
             faults,
             partitions: vec![],
             lurking: vec![],
@@ -132,9 +137,11 @@ impl World {
             host.ends.push((end.slot, number, side));
             host.slots.push(end.slot);
         }
-        let mut both = [0, 1].map(|side| Flow::new(number, link, side, self.scenario.profile));
+        let places = link.ends.map(|end| self.hosts[end.host].take_place());
+        let mut both = [0, 1].map(|side| Flow::new(places, link, side, self.scenario.profile));
         both.iter_mut().for_each(|flow| flow.prepare(&mut self.rng, &mut self.hosts[flow.target.host].nic));
         self.flows.push(both);
+        self.ledgers.push(<[Ledger; 2]>::default());
     }
 
     /// Remembers the last events, for [`Self::trace`].
@@ -208,21 +215,22 @@ impl World {
     }
 
     fn next_turn(&self) -> Option<(Time, Turn)> {
-        let arrival = self.fabric.next_event().map(|time| (time, Turn::Arrival));
-        let engines = self
-            .hosts
-            .iter()
-            .enumerate()
-            .filter_map(|(n, host)| Some((host.engine(self.now)?, Turn::Engine(n))));
-        let applications =
-            self.hosts.iter().enumerate().map(|(n, host)| (host.application, Turn::Application(n)));
-        let awake = applications.filter(|(time, _)| time.0 != u64::MAX);
-        let fault = self.faults.front().map(|fault| (fault.at, Turn::Fault));
-        let hosts = self.hosts.iter().enumerate();
-        let resumed = hosts.filter_map(|(n, host)| Some((host.resumes()?, Turn::Resume(n))));
-        let hosts = self.hosts.iter().enumerate();
-        let running = hosts.filter_map(|(n, host)| Some((host.goes_on()?, Turn::GoOn(n))));
-        arrival.into_iter().chain(running).chain(engines).chain(awake).chain(fault).chain(resumed).min()
+        let mut next = (Time(u64::MAX), Turn::Arrival);
+        let mut offer = |time: Option<Time>, turn: Turn| {
+            if let Some(time) = time {
+                next = next.min((time, turn));
+            }
+        };
+        offer(self.fabric.next_event(), Turn::Arrival);
+        offer(self.faults.front().map(|fault| fault.at), Turn::Fault);
+        for (number, host) in self.hosts.iter().enumerate() {
+            offer(host.engine(self.now), Turn::Engine(number));
+            offer(Some(host.application), Turn::Application(number));
+            offer(host.resumes(), Turn::Resume(number));
+            offer(host.goes_on(), Turn::GoOn(number));
+        }
+        // An application that looks no more has no next time.
+        (next.0.0 != u64::MAX).then_some(next)
     }
 
     fn step(&mut self, observer: &mut impl Observer) {
@@ -315,7 +323,13 @@ impl World {
             observer.at_port(self.now, index, &frame);
             self.send(index, frame);
         }
-        self.hosts[index].check(before);
+        let locked = self.hosts[index].check(before);
+        for (number, before) in before.iter().enumerate() {
+            let (slot, link, side) = self.hosts[index].ends[number];
+            if locked.contains(&slot) {
+                self.watch(link, side, before);
+            }
+        }
     }
 
     fn send(&mut self, from: usize, frame: Vec<u8>) {
@@ -380,74 +394,6 @@ impl World {
                     _ => self.flows[link][side].complete(completion, self.doings),
                 }
             }
-        }
-    }
-
-    fn verify(&self) {
-        for flow in self.flows.iter().flatten() {
-            flow.verify(&self.hosts[flow.initiator.host].nic, &self.hosts[flow.target.host].nic);
-        }
-        for (index, host) in self.hosts.iter().enumerate() {
-            let nic = &host.nic;
-            assert_eq!(nic.cells_in_use(), 0, "F-11-1: receive cells are given back");
-            let lost = |kind| matches!(kind, FaultKind::Partition { .. });
-            if !self.has(FaultKind::brings_strange_packets) && !self.has(lost) {
-                let concurrent = self.hosts.iter().any(Host::interleaves);
-                corruption::verify(nic, self.fabric.corruptions(Port(index as u16)), concurrent);
-            }
-            let none = |counter: Counter| {
-                assert_eq!(nic.counter(counter), 0, "{}", counter.name());
-            };
-            [Counter::PlatformFault, Counter::CompletionQueueFull].into_iter().for_each(none);
-            if !self.has(FaultKind::brings_strange_packets) {
-                none(Counter::DropTunnel);
-            }
-            if !self.has(FaultKind::brings_strange_packets) {
-                [Counter::AckInvalid, Counter::DropFunction, Counter::DropSpi, Counter::DropReplay]
-                    .into_iter()
-                    .for_each(none);
-                // The ends of an exhausting run are closed while packets are on their way.
-                if self.scenario.profile != Profile::Exhausting {
-                    none(Counter::DropUnknownCid);
-                }
-            }
-        }
-        if self.scenario.profile == Profile::Lossy {
-            self.verify_idle();
-        } else {
-            self.verify_closed();
-        }
-    }
-
-    /// Whether the scenario has a fault of a kind.
-    fn has(&self, kind: impl Fn(FaultKind) -> bool) -> bool {
-        self.scenario.faults.iter().any(|fault| kind(fault.kind))
-    }
-
-    /// Checks that links with two live ends hold no resources any more.
-    fn verify_idle(&self) {
-        for (link, flows) in self.scenario.links.iter().zip(&self.flows) {
-            if flows[0].is_cut() {
-                continue;
-            }
-            let entries = link.ends.map(|end| self.hosts[end.host].nic.entry(end.slot));
-            if entries.iter().all(|entry| entry.connection.state == State::Open) {
-                entries.iter().for_each(|entry| invariants::check_idle(entry));
-            } else {
-                assert_eq!(
-                    self.scenario.profile,
-                    Profile::Exhausting,
-                    "F-11-6: a connection died without a reason"
-                );
-            }
-        }
-    }
-
-    fn verify_closed(&self) {
-        for end in self.scenario.links.iter().flat_map(|link| link.ends) {
-            let End { host, slot } = end;
-            let state = self.hosts[host].nic.entry(slot).connection.state;
-            assert!([State::Closed, State::Fatal].contains(&state), "state {state:?} after the close");
         }
     }
 }

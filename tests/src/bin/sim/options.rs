@@ -1,8 +1,10 @@
 //! The options of the command line.
 
+use std::ops::RangeInclusive;
+
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
-use tiercel_tests::simulation::{Profile, Scenario, SmallWorld};
+use tiercel_tests::simulation::{Hosts, MOST_HOSTS, Profile, Scenario, SmallWorld};
 use transport_user::quantity::{parse_integer, whole};
 
 use crate::shrink::Reduction;
@@ -20,6 +22,7 @@ const SEEDS: u64 = 1000;
     after_help = "Examples:
   cargo xtask sim --seeds 5000
   cargo xtask sim --minutes 10 --first 1000000
+  cargo xtask sim --hosts 8 --seeds 500
   cargo xtask sim --exhaustive
   cargo xtask sim --seed 77 --trace
   cargo xtask sim --seed 77 --reduce no-loss,link=1,half-operations
@@ -55,6 +58,10 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = ProfileChoice::Both)]
     profile: ProfileChoice,
 
+    /// Number of hosts, or its range, at most 32 [default: 2 or 3, and 4 to 8 in one seed of ten]
+    #[arg(long, value_name = "NUMBER|FIRST..LAST", value_parser = parse_hosts, conflicts_with = "exhaustive")]
+    hosts: Option<RangeInclusive<usize>>,
+
     /// Stop after this number of failed seeds
     #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = whole::<usize>(1..=u64::MAX))]
     pub(crate) failures: usize,
@@ -68,7 +75,7 @@ pub(crate) struct Options {
     pub(crate) exhaustive: bool,
 
     /// Stop the walk of a small world after this number of states
-    #[arg(long, value_name = "NUMBER", default_value_t = 2_000_000, requires = "exhaustive")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000_000, requires = "exhaustive")]
     pub(crate) states: u64,
 
     /// Walk only the small worlds with this text in their names
@@ -100,10 +107,10 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         let in_order = self.minutes.is_none_or(|minutes| minutes.is_finite() && minutes > 0.0);
         ensure!(
-            !self.exhaustive || self.worlds().next().is_some(),
-            "--world {}: no small world has this in its name: {}",
+            !self.exhaustive || !self.worlds().is_empty(),
+            "--world {}: no small world has this in its name; there are\n{}",
             self.world.as_deref().unwrap_or_default(),
-            SmallWorld::ALL.map(|world| world.name).join("; ")
+            SmallWorld::all().iter().map(|world| world.name.as_str()).collect::<Vec<_>>().join("\n")
         );
         ensure!(in_order, "--minutes {}: give a number above 0", self.minutes.unwrap_or_default());
         Ok(())
@@ -119,9 +126,9 @@ impl Options {
     }
 
     /// Returns the small worlds to walk.
-    pub(crate) fn worlds(&self) -> impl Iterator<Item = &'static SmallWorld> {
+    pub(crate) fn worlds(&self) -> Vec<SmallWorld> {
         let wanted = |name: &str| self.world.as_ref().is_none_or(|text| name.contains(text));
-        SmallWorld::ALL.iter().filter(move |world| wanted(world.name))
+        SmallWorld::all().into_iter().filter(|world| wanted(&world.name)).collect()
     }
 
     /// Returns the scenario of a seed.
@@ -132,15 +139,42 @@ impl Options {
             ProfileChoice::Both if seed.is_multiple_of(2) => Profile::Lossy,
             ProfileChoice::Both => Profile::Exhausting,
         };
-        Scenario::with_faults(seed, profile)
+        let hosts = self.hosts.clone().map_or(Hosts::Any, Hosts::Within);
+        Scenario::with_faults_among(seed, profile, &hosts)
     }
 
-    /// Returns the option that selects the profile of this seed, with a space before it; empty if it is the default.
-    pub(crate) const fn profile_option(&self) -> &'static str {
-        match self.profile {
+    /// Returns the options that change what a seed means, with a space before each; empty if all have their defaults.
+    pub(crate) fn changed(&self) -> String {
+        let profile = match self.profile {
             ProfileChoice::Lossy => " --profile lossy",
             ProfileChoice::Exhausting => " --profile exhausting",
             ProfileChoice::Both => "",
+        };
+        let hosts = self.hosts.as_ref().map(|hosts| format!(" --hosts {}..{}", hosts.start(), hosts.end()));
+        format!("{profile}{}", hosts.unwrap_or_default())
+    }
+}
+
+/// Reads a number of hosts, or the first and the last of a range.
+fn parse_hosts(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let refused = || format!("`{text}` is no number from 2 to {MOST_HOSTS} and no range such as 4..8");
+    let number = |text: &str| text.parse().map_err(|_| refused());
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let range = number(first)?..=number(last)?;
+    let fits = !range.is_empty() && *range.start() >= 2 && *range.end() <= MOST_HOSTS;
+    if fits { Ok(range) } else { Err(refused()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_a_number_or_a_range() {
+        assert_eq!(parse_hosts("5"), Ok(5..=5));
+        assert_eq!(parse_hosts("2..32"), Ok(2..=32));
+        for wrong in ["", "1", "33", "1..4", "8..4", "4..33", "..", "four", "-3"] {
+            assert!(parse_hosts(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -65,7 +65,7 @@ impl Failed {
         options: &Options,
         (reductions, failure): (Vec<Reduction>, Failure),
     ) -> Self {
-        let mut command = format!("cargo xtask sim --seed {}{}", scenario.seed, options.profile_option());
+        let mut command = format!("cargo xtask sim --seed {}{}", scenario.seed, options.changed());
         let all: Vec<String> = options.reduce.iter().chain(&reductions).map(ToString::to_string).collect();
         if !all.is_empty() {
             command += &format!(" --reduce {}", all.join(","));

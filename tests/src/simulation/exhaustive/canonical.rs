@@ -1,4 +1,4 @@
-//! When two states are one: the hash of a state, without what no later step depends on.
+//! When two states of an end are one: its canonical form, without what no later step depends on.
 //!
 //! Left out are, and why no step can tell the difference:
 //!
@@ -11,21 +11,22 @@
 //!   a tick, because more is never read. The number of packets so far, which IVs count too, is left out.
 //! - Entries of tables that are not in use: packets outside of the transmit window, transactions that were given back,
 //!   free responses. Whoever takes an entry writes all of it.
-//! - The order of frames on their way: the network may deliver any of them next.
+//!
+//! While a world is walked, some states that are reached again are compared with the first one step by step
+//! ([`super::local`]).
 
-use std::hash::{Hash, Hasher};
+use core::sync::atomic::Ordering::Relaxed;
 
-use rustc_hash::FxHasher;
 use transport_common::congestion::control::Congestion;
 use transport_common::connection::{Entry, RESPONSES, Statistics, TRANSACTIONS};
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{PACKETS, PathReport, TxPacket};
 use transport_common::resources::Occupancy;
-use transport_common::transaction::{ResponseState, Transaction, TransactionState};
+use transport_common::transaction::{NO_CELL, ResponseState, Transaction, TransactionState};
 use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 
-use super::state::{SLOT, Small, USED};
+use super::card::{Card, Difference, SLOT, USED};
 
 /// Offsets in a frame without a VLAN tag over IPv4.
 const IV: usize = 14 + 20 + 8 + 8;
@@ -35,32 +36,77 @@ const T1: usize = FALCON + 16;
 const T2: usize = FALCON + 20;
 const MEASURED_END: usize = FALCON + 28;
 
-impl Small<'_> {
-    /// Returns the hash of the state.
-    pub(super) fn hash(&self) -> u64 {
-        let mut hasher = FxHasher::default();
-        for nic in &self.hosts {
-            let entry = canonical(nic.entry(SLOT));
-            hasher.write(bytemuck::bytes_of(&*entry));
-            let queues = nic.queue_pair(SLOT);
-            let relaxed = core::sync::atomic::Ordering::Relaxed;
-            (queues.command.load(relaxed), queues.receive_wanted.load(relaxed)).hash(&mut hasher);
-            hasher.write(&nic.memory()[..USED]);
-            nic.asking().hash(&mut hasher);
-            nic.next_event().map(|at| at.0).hash(&mut hasher);
-            nic.free_cells().len().hash(&mut hasher);
+/// Returns what the canonical form of a card has of its connection and memory.
+pub(super) fn canonical_bytes(card: &Card) -> Vec<u8> {
+    let entry = canonical(card.nic.entry(SLOT));
+    let mut bytes = bytemuck::bytes_of(&*entry).to_vec();
+    bytes.extend_from_slice(&card.nic.memory()[..USED]);
+    bytes
+}
+
+/// Returns the canonical form of a card, as a hash. `base` has the bytes of the state at the beginning: most are the same.
+pub(super) fn canonical_key(card: &mut Card, base: &[u8]) -> u128 {
+    let mut difference = Difference::default();
+    difference.add(0, base, &canonical_bytes(card));
+    let mut mix = Mix::default();
+    difference.bytes().iter().for_each(|bytes| mix.bytes(bytes));
+    mix.bytes(bytemuck::cast_slice(&card.completions));
+    let wheel = card.nic.wheel();
+    let (clock, next, deadline) = (wheel.clock(), wheel.next_event(), wheel.deadline_of(SLOT as u32));
+    mix.word(card.nic.now().0);
+    for tick in [Some(clock), next, deadline] {
+        mix.word(tick.map_or(u64::MAX, |tick| tick.as_nanos()));
+    }
+    let queues = card.nic.queue_pair(SLOT);
+    mix.word(queues.command.load(Relaxed).into());
+    mix.word(queues.receive_wanted.load(Relaxed).into());
+    mix.word(card.nic.asking() as u64);
+    mix.word(card.nic.free_cells().len() as u64);
+    mix.word(u64::from(card.readied) << 1 | u64::from(card.is_busy()));
+    mix.finish()
+}
+
+/// Returns the canonical form of a frame.
+pub(super) fn canonical_frame(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    forget_measurements(&mut frame);
+    frame
+}
+
+/// A hash of 128 bits: two of 64 bits beside each other, each with the product of the MUM family.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix([u64; 2]);
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344])
+    }
+}
+
+impl Mix {
+    pub(super) const fn word(&mut self, word: u64) {
+        const fn product(a: u64, b: u64) -> u64 {
+            let wide = a as u128 * b as u128;
+            wide as u64 ^ (wide >> 64) as u64
         }
-        let mut frames: Vec<(usize, Vec<u8>)> = self.frames.clone();
-        frames.iter_mut().for_each(|(_, frame)| forget_measurements(frame));
-        frames.sort_unstable();
-        frames.hash(&mut hasher);
-        for completion in self.completions.iter().flatten() {
-            hasher.write(bytemuck::bytes_of(completion));
-        }
-        self.completions.each_ref().map(Vec::len).hash(&mut hasher);
-        (self.now.0, self.receives, self.losses, self.duplicates, self.timeouts, self.closed)
-            .hash(&mut hasher);
-        hasher.finish()
+        let Self([a, b]) = self;
+        *a = product(*a ^ word, 0xa076_1d64_78bd_642f).wrapping_add(0xe703_7ed1_a0b4_28db);
+        *b = product(*b ^ word, 0x8ebc_6af0_9c88_c6e3).wrapping_add(0x5899_65cc_7537_4cc3);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.word(u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.word(u64::from_le_bytes(last));
+        self.word(bytes.len() as u64);
+    }
+
+    pub(super) const fn finish(mut self) -> u128 {
+        self.word(0);
+        let Self([a, b]) = self;
+        (a as u128) << 64 | b as u128
     }
 }
 
@@ -98,6 +144,9 @@ fn canonical(entry: &Entry) -> Box<Entry> {
         if free && ahead >= known.distance_from(released) {
             *transaction = Transaction::default();
         }
+    }
+    for request in tables.requests.iter_mut().filter(|request| u32::from(request.cell) != NO_CELL) {
+        request.cell = 1;
     }
     for response in &mut tables.responses[..RESPONSES] {
         if response.state == ResponseState::Free {

@@ -1,99 +1,160 @@
 //! The operations of a small world, and the results that they must have.
 
-use std::collections::VecDeque;
-
 use host_nic::HostNic;
 use transport_common::connection::State;
+use transport_common::ids::Rsn;
 use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::transaction::{CompletionCode, TRANSACTIONS, TransactionState};
+use transport_common::ulp::block::BLOCK_BYTES;
+use transport_common::units::Picoseconds;
 
-use super::state::{KEY, RECEIVES, REMOTE, SLOT, Small};
-use super::{BYTES, SmallOp};
+use super::card::{Card, KEY, RECEIVES, REMOTE, SLOT};
+use super::{SmallOp, SmallWorld};
 use crate::simulation::invariants;
 
-impl Small<'_> {
-    /// Checks the results when nothing can happen any more.
-    pub(super) fn verify(&self) {
-        for side in [0, 1] {
-            let nic = &self.hosts[side];
-            let operations = self.world.operations[side];
-            let completions = &self.completions[side];
-            let own: Vec<&Completion> = completions.iter().filter(|c| !is_receive(c)).collect();
-            let mut ended: Vec<u64> = own.iter().map(|completion| completion.wr_id).collect();
-            if self.world.ordered {
-                assert!(ended.is_sorted(), "F-8.4.2-1: completions in RSN order: {ended:?}");
-            }
-            ended.sort_unstable();
-            assert_eq!(
-                ended,
-                (0..operations.len() as u64).collect::<Vec<_>>(),
-                "F-6.1-2: each completes once"
-            );
-            assert_eq!(nic.cells_in_use(), 0, "receive cells are given back");
-            if self.closed {
-                assert_ne!(nic.entry(SLOT).connection.state, State::Closing, "the close ends");
-                continue;
-            }
-            invariants::check_idle(nic.entry(SLOT));
-            let peer = &self.hosts[1 - side];
-            for completion in &own {
-                assert_eq!((completion.status, completion.ulp_code), (0, 0), "{completion:?}");
-            }
-            for (number, op) in operations.iter().enumerate() {
-                let (local, remote) = (local(number) as usize, remote(number) as usize);
-                let length = BYTES as usize;
-                match op {
-                    SmallOp::Write => {
-                        assert!(
-                            peer.memory()[REMOTE as usize + remote..][..length]
-                                == nic.memory()[local..][..length]
-                        );
-                    }
-                    SmallOp::Read => {
-                        assert!(
-                            nic.memory()[local..][..length]
-                                == peer.memory()[REMOTE as usize + remote..][..length]
-                        );
-                    }
-                    SmallOp::FetchAdd => {
-                        let word = &peer.memory()[REMOTE as usize + remote..][..8];
-                        assert_eq!(word, 7u64.to_ne_bytes(), "an atomic is executed once");
-                    }
-                    SmallOp::Send => {}
-                }
-            }
-            self.verify_receives(side);
+/// What an atomic adds, and what its initiator's memory holds before the answer.
+const ADDEND: u64 = 7;
+const UNANSWERED: [u8; 8] = [0xaa; 8];
+
+/// What the walk has to know of a state of an end, without loading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// The connection asks for a service by the engine.
+    pub(super) asks: bool,
+    /// When the timing wheel has something next.
+    pub(super) timer: Option<Picoseconds>,
+    /// How often the application got ready for a request.
+    pub(super) readied: u8,
+    /// Bit n: operation n of this end has ended well, whether or not its application knows it yet.
+    pub(super) succeeded: u8,
+    /// Bit n: operation n of the other end has taken effect here. Nothing shows it of a read.
+    pub(super) accepted: u8,
+}
+
+impl Facts {
+    /// Gathers the facts about a card, and checks what holds in every state of it.
+    pub(super) fn of(world: &SmallWorld, side: usize, card: &mut Card) -> Self {
+        let timer = card.nic.wheel().next_event();
+        let asks = card.nic.asking() > 0;
+        let view = View { world, side, card };
+        view.check_completions();
+        let bits = |bit: &dyn Fn(usize, SmallOp) -> bool, operations: &[SmallOp]| {
+            let set = operations.iter().enumerate().filter(|(number, op)| bit(*number, **op));
+            set.fold(0, |bits, (number, _)| bits | 1 << number)
+        };
+        Self {
+            asks,
+            timer: timer.map(|tick| Picoseconds(tick.as_nanos() * 1000)),
+            readied: card.readied,
+            succeeded: bits(&|number, op| view.has_succeeded(number, op), world.operations[side]),
+            accepted: bits(&|number, op| view.has_accepted(number, op), world.operations[1 - side]),
         }
     }
 
-    /// Checks that each SEND of the peer arrived once, with its bytes.
-    fn verify_receives(&self, side: usize) {
-        let sends: Vec<usize> = (0..)
-            .zip(self.world.operations[1 - side])
-            .filter(|(_, op)| **op == SmallOp::Send)
-            .map(|(n, _)| n)
-            .collect();
-        let received: Vec<&Completion> = self.completions[side].iter().filter(|c| is_receive(c)).collect();
-        assert_eq!(received.len(), sends.len(), "each message arrives once");
-        let first = self.hosts[1 - side]
-            .entry(SLOT)
-            .connection
-            .initiator
-            .brsn
-            .0
-            .wrapping_sub(self.world.operations[1 - side].len() as u32);
-        let mut numbers: VecDeque<usize> =
-            received.iter().map(|c| c.rsn.wrapping_sub(first) as usize).collect();
-        for (place, number) in numbers.iter().enumerate() {
-            let got = &self.hosts[side].memory()[(RECEIVES + place as u64 * 64) as usize..][..BYTES as usize];
-            assert!(
-                got == &self.hosts[1 - side].memory()[local(*number) as usize..][..BYTES as usize],
-                "data of a SEND"
-            );
+    /// When the engine has work.
+    pub(super) fn has_work(&self, now: Picoseconds) -> bool {
+        self.asks || self.timer.is_some_and(|at| !at.is_later_than(now))
+    }
+}
+
+/// A card, to look at its results.
+pub(super) struct View<'a> {
+    pub(super) world: &'a SmallWorld,
+    pub(super) side: usize,
+    pub(super) card: &'a Card,
+}
+
+impl View<'_> {
+    /// Checks that each transaction ends and each message arrives at most once, in order where that is promised.
+    fn check_completions(&self) {
+        let completions = || self.card.completions.iter();
+        let mut ended: Vec<u64> = completions().filter(|c| !is_receive(c)).map(|c| c.wr_id).collect();
+        let mut arrived: Vec<u32> = completions().filter(|c| is_receive(c)).map(|c| c.rsn).collect();
+        if self.world.ordered {
+            assert!(ended.is_sorted(), "F-8.4.2-1: completions in RSN order: {ended:?}");
+            assert!(arrived.is_sorted(), "F-5-1: messages in RSN order: {arrived:?}");
         }
-        if !self.world.ordered {
-            numbers.make_contiguous().sort_unstable();
+        ended.sort_unstable();
+        arrived.sort_unstable();
+        assert!(ended.windows(2).all(|pair| pair[0] != pair[1]), "F-6.1-2: {ended:?}: one completed twice");
+        assert!(arrived.windows(2).all(|pair| pair[0] != pair[1]), "a message arrived twice: {arrived:?}");
+        let receives = completions().filter(|c| is_receive(c)).map(|c| c.wr_id);
+        assert!(receives.eq(0..arrived.len() as u64), "receives are consumed in order, each once");
+    }
+
+    fn completion(&self, number: usize) -> Option<&Completion> {
+        self.card.completions.iter().find(|c| !is_receive(c) && c.wr_id == number as u64)
+    }
+
+    /// Whether an operation of this end has ended well. If so, its own memory must show it.
+    fn has_succeeded(&self, number: usize, op: SmallOp) -> bool {
+        let nic = &self.card.nic;
+        let rsn = first_rsn().add(number as u32);
+        let transaction = &nic.entry(SLOT).tables.transactions[rsn.0 as usize % TRANSACTIONS];
+        let done = transaction.state == TransactionState::Done
+            && (transaction.code, transaction.ulp_code) == (CompletionCode::Ack as u8, 0);
+        let reported = self.completion(number).is_some_and(|c| (c.status, c.ulp_code) == (0, 0));
+        if !done && !reported {
+            return false;
         }
-        assert_eq!(numbers, sends, "F-5-1: messages in RSN order");
+        let got = &nic.memory()[local(self.world, number)..];
+        match op {
+            SmallOp::Read => {
+                let length = self.world.bytes() as usize;
+                assert!(got[..length] == *pattern(self.world, 1 - self.side, number), "data of a READ");
+            }
+            SmallOp::FetchAdd => assert_eq!(got[..8], [0; 8], "the original value of an atomic"),
+            SmallOp::Write | SmallOp::Send => {}
+        }
+        true
+    }
+
+    /// Whether an operation of the other end has taken effect here. If so, it did once and entirely.
+    fn has_accepted(&self, number: usize, op: SmallOp) -> bool {
+        let memory = self.card.nic.memory();
+        let bytes = pattern(self.world, 1 - self.side, number);
+        match op {
+            SmallOp::Read => true,
+            SmallOp::Write => {
+                let got = &memory[remote(self.world, number)..][..bytes.len()];
+                assert!(got == bytes || got.iter().all(|byte| *byte == 0), "data of a WRITE");
+                got == bytes
+            }
+            SmallOp::FetchAdd => {
+                let word = &memory[remote(self.world, number)..][..8];
+                let word = u64::from_ne_bytes(word.try_into().expect("8 bytes"));
+                assert!([0, ADDEND].contains(&word), "an atomic is executed once: {word}");
+                word == ADDEND
+            }
+            SmallOp::Send => {
+                let rsn = first_rsn().add(number as u32).0;
+                let arrived = self.card.completions.iter().find(|c| is_receive(c) && c.rsn == rsn);
+                let Some(arrived) = arrived else { return false };
+                let place = RECEIVES as usize + arrived.wr_id as usize * stride(self.world) as usize;
+                assert!(memory[place..][..bytes.len()] == *bytes, "data of a SEND");
+                true
+            }
+        }
+    }
+
+    /// Checks the results of this end when nothing can happen any more.
+    pub(super) fn verify(&self, closed: bool) {
+        let (nic, operations) = (&self.card.nic, self.world.operations[self.side]);
+        for number in 0..operations.len() {
+            let end = self.completion(number);
+            assert!(end.is_some(), "F-6.1-2: operation {number} never ended");
+            let well = end.is_some_and(|end| (end.status, end.ulp_code) == (0, 0));
+            assert!(well || closed, "operation {number} ended otherwise: {end:?}");
+        }
+        assert_eq!(nic.cells_in_use(), 0, "receive cells are given back");
+        if closed {
+            assert_ne!(nic.entry(SLOT).connection.state, State::Closing, "the close ends");
+            return;
+        }
+        invariants::check_idle(nic.entry(SLOT));
+        for (number, op) in self.world.operations[1 - self.side].iter().enumerate() {
+            assert!(self.has_accepted(number, *op), "operation {number} of the other end had no effect");
+        }
     }
 }
 
@@ -101,45 +162,60 @@ fn is_receive(completion: &Completion) -> bool {
     [Verb::RECEIVE, Verb::RECEIVE_IMMEDIATE].contains(&completion.opcode)
 }
 
+/// Returns the RSN of the first operation of either end.
+fn first_rsn() -> Rsn {
+    host_nic::testbed::connection(0, SLOT).tx.rsn
+}
+
+/// Returns how far apart the places of two operations are.
+pub(super) const fn stride(world: &SmallWorld) -> u64 {
+    if world.blocks { BLOCK_BYTES as u64 } else { 64 }
+}
+
 /// Returns the place of an operation's bytes at its initiator.
-const fn local(number: usize) -> u64 {
-    64 * number as u64
+const fn local(world: &SmallWorld, number: usize) -> usize {
+    stride(world) as usize * number
 }
 
-/// Returns the place of an operation's bytes in the target's region. Each has its own.
-const fn remote(number: usize) -> u64 {
-    64 * number as u64
+/// Returns the place of an operation's bytes at its target. Each has its own.
+const fn remote(world: &SmallWorld, number: usize) -> usize {
+    REMOTE as usize + stride(world) as usize * number
 }
 
-pub(super) fn work(number: usize, op: SmallOp) -> WorkRequest {
+/// Returns the bytes that an operation moves which come from `side`.
+fn pattern(world: &SmallWorld, side: usize, number: usize) -> &'static [u8] {
+    static PATTERNS: [[u8; BLOCK_BYTES as usize]; 8] =
+        [[0x11; _], [0x12; _], [0x13; _], [0x14; _], [0x21; _], [0x22; _], [0x23; _], [0x24; _]];
+    &PATTERNS[side * 4 + number][..world.bytes() as usize]
+}
+
+/// Returns the work request of an operation.
+pub(super) fn work(world: &SmallWorld, number: usize, op: SmallOp) -> WorkRequest {
     let base = WorkRequest {
         flags: WorkFlags::SIGNALED,
         wr_id: number as u64,
-        length: BYTES,
-        local_offset: local(number),
-        remote_address: remote(number),
+        length: world.bytes(),
+        local_offset: local(world, number) as u64,
+        remote_address: remote(world, number) as u64 - REMOTE,
         rkey: KEY,
         ..WorkRequest::default()
     };
     match op {
         SmallOp::Write => WorkRequest { opcode: Verb::WRITE, ..base },
         SmallOp::Read => WorkRequest { opcode: Verb::READ, ..base },
-        SmallOp::FetchAdd => WorkRequest { opcode: Verb::FETCH_ADD, length: 0, swap_or_add: 7, ..base },
+        SmallOp::FetchAdd => WorkRequest { opcode: Verb::FETCH_ADD, length: 0, swap_or_add: ADDEND, ..base },
         SmallOp::Send => WorkRequest { opcode: Verb::SEND_ONLY, rkey: 0, remote_address: 0, ..base },
     }
 }
 
 /// Fills the bytes that an operation moves.
-pub(super) fn prepare(hosts: &mut [HostNic; 2], side: usize, number: usize, op: SmallOp) {
-    let bytes = [0x10 * (side as u8 + 1) + number as u8 + 1; BYTES as usize];
+pub(super) fn prepare(world: &SmallWorld, nics: &mut [HostNic; 2], side: usize, number: usize, op: SmallOp) {
+    let mut fill = |side: usize, at: usize, bytes: &[u8]| {
+        nics[side].memory_mut()[at..][..bytes.len()].copy_from_slice(bytes);
+    };
     match op {
-        SmallOp::Write | SmallOp::Send => {
-            hosts[side].memory_mut()[local(number) as usize..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        SmallOp::Read => {
-            let at = (REMOTE + remote(number)) as usize;
-            hosts[1 - side].memory_mut()[at..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        SmallOp::FetchAdd => {}
+        SmallOp::Write | SmallOp::Send => fill(side, local(world, number), pattern(world, side, number)),
+        SmallOp::Read => fill(1 - side, remote(world, number), pattern(world, 1 - side, number)),
+        SmallOp::FetchAdd => fill(side, local(world, number), &UNANSWERED),
     }
 }

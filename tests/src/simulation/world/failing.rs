@@ -148,8 +148,12 @@ impl World {
         self.hosts[index].restart(&plan, index, self.now);
         congestion::open_queues(&mut self.hosts[index].nic, &mut self.rng);
         for (_, number, side) in ends {
+            let is_replaced = self.flows[number][1 - side].is_forgotten();
             self.flows[number][side].lose_initiator();
             self.flows[number][1 - side].lose_target();
+            if is_replaced {
+                continue; // its other end restarted before, and opened it again
+            }
             let new = self.scenario.links.len();
             let (profile, corrupts) = (self.scenario.profile, true);
             let link = self.scenario.links[number].again(&mut self.rng, new, side, profile, corrupts);
