@@ -57,12 +57,16 @@ fn operations_that_fail_say_so_despite_faults() {
 #[test]
 fn small_worlds_are_walked() {
     const STATES: u64 = 20_000;
+    const LEAST_WHOLE: usize = 5;
     map_large_allocations();
-    for world in &SmallWorld::all() {
+    let (worlds, mut whole) = (SmallWorld::all(), 0);
+    for world in &worlds {
         let walk = world.walk(STATES, &mut |_| {}, &mut |path| eprintln!("{}:\n{path}", world.name));
         assert!(walk.complete || walk.states == STATES, "{}: {walk}", world.name);
         assert!(walk.ends > 0 && walk.steps > walk.states, "{}: {walk}", world.name);
+        whole += usize::from(walk.complete);
     }
+    assert!(whole >= LEAST_WHOLE, "{whole} of {} worlds were walked to their end", worlds.len());
 }
 
 /// The core of these simulations is built with debug assertions. So the runs above show that no step raises a counter

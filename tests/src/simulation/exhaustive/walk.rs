@@ -14,6 +14,8 @@ use crate::simulation::trace::summary;
 
 /// Most frames on their way. Losses, copies and timers are limited, so there are always few.
 const MOST_FRAMES: usize = 40;
+/// Longest path. A longer one is a livelock in which time goes on.
+const LONGEST_PATH: usize = 400;
 /// Number of states between two reports of progress.
 const REPORTED: u64 = 1 << 16;
 
@@ -147,6 +149,7 @@ impl<'a> Walker<'a> {
             let mut state = open.state;
             self.path.push(choice);
             walk.longest = walk.longest.max(self.path.len());
+            assert!(self.path.len() <= LONGEST_PATH, "a livelock: no end after {LONGEST_PATH} steps");
             self.take(&mut state, choice);
             let hash = state.hash();
             if !seen.insert(hash) {
