@@ -284,3 +284,24 @@ fn it_keeps_responses_until_they_are_acknowledged() {
     assert_eq!((part.target.response_head, responses[0].state), (2, ResponseState::Free));
     assert!(part.target.has_response_slot() && part.target.has_response());
 }
+
+/// A request that has ended in another way, by a Resync or while it still waited, is not offered again.
+#[test]
+fn a_request_that_is_gone_is_not_offered() {
+    for (pull, due_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut part = Part::new(false);
+        let due = NOW.after(rnr_timeout(FIRST_CODE));
+        part.hold(1, pull);
+        part.not_ready_for(1, pull, NOW);
+        if due_first {
+            part.target.on_rnr_timer(&part.table, due);
+            assert!(part.target.has_due());
+            let key = part.key(1, pull);
+            part.target.free(&mut part.table, key);
+        } else {
+            part.deliver(1, pull);
+            part.target.on_rnr_timer(&part.table, due);
+        }
+        assert_eq!((part.next(), part.target.has_due()), (None, false), "pull: {pull}, due: {due_first}");
+    }
+}
