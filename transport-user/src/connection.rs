@@ -103,6 +103,10 @@ impl Connection {
         self.core.transactions()
     }
 
+    pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
+        self.core.info_and_transactions()
+    }
+
     /// Returns the congestion control that was last set.
     pub fn congestion(&self) -> CongestionControl {
         self.core.congestion()

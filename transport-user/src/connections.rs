@@ -343,21 +343,31 @@ impl Core {
 
     /// Returns its current state in full.
     pub(crate) fn info(&self) -> Result<ConnectionInfo, Error> {
-        if self.is_released() {
-            return Err(Error::UnknownCid(self.local_cid.0));
-        }
-        let entry = self.entry().map_err(|e| Error::system("read a connection", e))?;
-        let failure = self.shared.rate_update.failure(self.slot);
-        Ok(ConnectionInfo::new(&entry, self.qp(), &self.occupancy(), &self.congestion(), failure))
+        Ok(self.describe(&*self.open_entry()?))
     }
 
     /// Returns its transactions that have not ended.
     pub(crate) fn transactions(&self) -> Result<Transactions, Error> {
+        Ok(Transactions::new(&*self.open_entry()?, self.qp()))
+    }
+
+    /// Returns both, from one copy.
+    pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
+        let entry = self.open_entry()?;
+        Ok((self.describe(&entry), Transactions::new(&entry, self.qp())))
+    }
+
+    fn describe(&self, entry: &Entry) -> ConnectionInfo {
+        let failure = self.shared.rate_update.failure(self.slot);
+        ConnectionInfo::new(entry, self.qp(), &self.occupancy(), &self.congestion(), failure)
+    }
+
+    /// Returns a copy of its context and tables, unless it is closed.
+    fn open_entry(&self) -> Result<Box<Entry>, Error> {
         if self.is_released() {
             return Err(Error::UnknownCid(self.local_cid.0));
         }
-        let entry = self.entry().map_err(|e| Error::system("read a connection", e))?;
-        Ok(Transactions::new(&entry, self.qp()))
+        self.entry().map_err(|e| Error::system("read a connection", e))
     }
 
     /// Returns a copy of its context and tables.

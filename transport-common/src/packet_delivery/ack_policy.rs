@@ -33,10 +33,9 @@ impl PacketDelivery {
     /// Makes an ACK of a Resync due now, as its sender waits for it (D-25). Copies of a Resync whose PSN was
     /// acknowledged before wait for the coalescing timer if an ACK was sent within the coalescing time: an honest
     /// sender repeats a Resync after a timeout, which is longer, and a storm of copies costs one ACK in a coalescing
-    /// time, not one each.
+    /// time, not one each. The caller has started that timer ([`coalesce_ack`](Self::coalesce_ack)).
     #[inline(never)]
     pub fn acknowledge_resync(&mut self, copy: bool, now: FalconTime) {
-        self.coalesce_ack(now);
         if !copy || now.since(self.ack.sent) >= self.tuning.ack_coalescing {
             self.request_ack();
         }

@@ -180,9 +180,10 @@ impl NodeService {
 
     fn show(&self, cid: u32) -> Result<ShownConnection, Failure> {
         let session = self.inner.manager.sessions().into_iter().find(|session| session.local_cid == cid);
+        let (info, transactions) = self.connection(cid)?.info_and_transactions()?;
         Ok(ShownConnection {
-            info: self.connection(cid)?.info()?,
-            transactions: self.connection(cid)?.transactions()?,
+            info,
+            transactions,
             receive_timestamps: self.node().receive_timestamps()?,
             managed: session.is_some(),
             session,
