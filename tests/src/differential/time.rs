@@ -3,7 +3,7 @@
 
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::Entry;
-use transport_common::packet_delivery::PacketFlags;
+use transport_common::packet_delivery::{PacketFlags, REPEATED_ACK_TIMES};
 use transport_common::transaction::RequestState;
 use transport_common::units::{Deadline, FalconTime, InterPacketGap, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::nack::rnr_timeout;
@@ -51,9 +51,13 @@ impl Case {
             }
         }
         let ack = &mut c.delivery.ack;
-        let wait = c.delivery.tuning.ack_coalescing.0;
-        let again = ack.sent.0.wrapping_add(shift).wrapping_add(wait);
-        ack.sent.0 = clear(again, now.ticks()).wrapping_sub(wait);
+        // An ACK that says nothing new waits until `again`, unless that is less than a coalescing time away.
+        let coalescing = c.delivery.tuning.ack_coalescing.0;
+        let apart = coalescing.saturating_mul(REPEATED_ACK_TIMES);
+        let again = clear(ack.sent.0.wrapping_add(shift).wrapping_add(apart), now.ticks());
+        let soon = clear(again.wrapping_sub(coalescing), now.ticks());
+        let soon = if soon == again.wrapping_sub(coalescing) { soon } else { far_ahead(now.ticks()) };
+        ack.sent.0 = soon.wrapping_add(coalescing).wrapping_sub(apart);
         let t2 = &mut ack.report.t2;
         t2.0 = t2.0.wrapping_add(shift);
         let congestion = &mut c.congestion;
@@ -109,8 +113,12 @@ fn clear(deadline: u32, now: FalconTime) -> u32 {
     if !(CLEAR_BEHIND..CLEAR_AHEAD).contains(&ahead) {
         return deadline;
     }
-    let away = if deadline & 1 == 0 { CLEAR_AHEAD + 1000 } else { CLEAR_BEHIND - 1000 };
-    now.0.wrapping_add(away as u32)
+    if deadline & 1 == 0 { far_ahead(now) } else { now.0.wrapping_add((CLEAR_BEHIND - 1000) as u32) }
+}
+
+/// Returns a deadline that the case does not reach.
+fn far_ahead(now: FalconTime) -> u32 {
+    now.0.wrapping_add((CLEAR_AHEAD + 1000) as u32)
 }
 
 /// The clock readings between two instants, as far as a program left traces of them.

@@ -176,13 +176,13 @@ impl Entry {
             Arrival::Old => {
                 s.output.report.raised.raise(Counter::DropOldDuplicate);
                 self.connection.copy_received(&mut self.tables.statistics, queues.settings(), now);
-                self.connection.delivery.coalesce_ack(ticks); // D-22
-                if s.input.packet.kind == PacketType::Resync {
-                    self.connection.delivery.acknowledge_resync(true, ticks);
-                    if window == Window::Request {
-                        // A Pull Request is acknowledged on receipt, so it may still be held.
-                        requests::end_held_pull(self, s);
-                    }
+                if s.input.packet.kind != PacketType::Resync {
+                    return self.connection.delivery.coalesce_repeated_ack(ticks); // D-22
+                }
+                self.connection.delivery.acknowledge_resync(true, ticks);
+                if window == Window::Request {
+                    // A Pull Request is acknowledged on receipt, so it may still be held.
+                    requests::end_held_pull(self, s);
                 }
             }
             Arrival::Beyond => {

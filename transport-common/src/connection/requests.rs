@@ -64,7 +64,7 @@ pub(super) fn on_request(
 pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let Entry { connection: c, tables } = entry;
     c.copy_received(&mut tables.statistics, queues.settings(), now);
-    c.delivery.coalesce_ack(now.ticks()); // AR is ignored (D-22)
+    c.delivery.coalesce_repeated_ack(now.ticks()); // AR is ignored (D-22)
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, false);
     let duplicate = if s.input.packet.kind == PacketType::PushData {
@@ -120,7 +120,9 @@ pub(super) fn on_resync(
         s.output.report.wake = 1; // the next request in order may wait in a cell
     }
     let copy = c.delivery.lane(window).rx.is_acknowledged(psn);
-    c.acknowledge(window, psn, false, now.ticks());
+    if !copy {
+        c.acknowledge(window, psn, false, now.ticks());
+    }
     c.delivery.acknowledge_resync(copy, now.ticks());
     cells_changed(entry, s);
 }

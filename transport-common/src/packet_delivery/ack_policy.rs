@@ -1,7 +1,11 @@
 //! Decides when to acknowledge and with which packet (F-9.1.6), and when to ask the peer for an ACK (F-9.1.3.1).
 
 use super::PacketDelivery;
-use crate::units::{Deadline, FalconTime, Fcwnd};
+use crate::units::{Deadline, FalconTime, Fcwnd, Ticks};
+
+/// An ACK that says nothing new follows the last one by this many coalescing times or more. With the standard time of
+/// 8 us that is 128 us: an eighth of the standard smallest timeout of a sender, and rare enough in a storm of copies.
+pub const REPEATED_ACK_TIMES: u32 = 16;
 
 impl PacketDelivery {
     /// Records what a packet of the peer says about the path (D-13, D-14). The packet passed all checks up to the
@@ -15,13 +19,34 @@ impl PacketDelivery {
         report.ecn_count = (report.ecn_count + congestion_experienced as u16) & 0x3fff;
     }
 
-    /// Starts the coalescing timer, if it is not running. Called when a packet is in the receive window, or when
-    /// the ULP has acknowledged one (F-9.1.6-1, F-9.1.1-9).
+    /// Starts the coalescing timer, if it does not run or runs longer. Called when a packet is in the receive window,
+    /// or when the ULP has acknowledged one (F-9.1.6-1, F-9.1.1-9).
     #[inline(always)]
     pub fn coalesce_ack(&mut self, now: FalconTime) {
-        if !self.ack.coalescing.is_armed() {
-            self.ack.coalescing = Deadline::at(now.after(self.tuning.ack_coalescing));
+        let deadline = Deadline::at(now.after(self.tuning.ack_coalescing));
+        self.ack.coalescing = self.ack.coalescing.or_earlier(deadline);
+    }
+
+    /// Starts the coalescing timer for an ACK that says nothing new: of a packet that was acknowledged before (D-22).
+    /// It follows the last ACK by [`REPEATED_ACK_TIMES`] coalescing times or more. An honest sender sends a
+    /// copy after a timeout, which is longer. A storm of copies, in which each is rarer than the coalescing time, would
+    /// otherwise cost an ACK each.
+    #[inline(never)]
+    pub fn coalesce_repeated_ack(&mut self, now: FalconTime) {
+        if self.ack.coalescing.is_armed() {
+            return;
         }
+        let coalescing = self.tuning.ack_coalescing;
+        let rest = self.rest_before_repeated_ack(now);
+        let wait = if rest > coalescing { rest } else { coalescing };
+        self.ack.coalescing = Deadline::at(now.after(wait));
+    }
+
+    /// Returns the time until an ACK may be sent that says nothing new.
+    #[inline(always)]
+    fn rest_before_repeated_ack(&self, now: FalconTime) -> Ticks {
+        let apart = self.tuning.ack_coalescing.0.saturating_mul(REPEATED_ACK_TIMES);
+        Ticks(apart.saturating_sub(now.since(self.ack.sent).0))
     }
 
     /// Makes an ACK due now: the peer asked for it (F-9.1.6-2), or the coalescing timer ran out (F-9.1.6-5).
@@ -30,13 +55,14 @@ impl PacketDelivery {
         self.ack.pending = 1;
     }
 
-    /// Makes an ACK of a Resync due now, as its sender waits for it (D-25). Copies of a Resync whose PSN was
-    /// acknowledged before wait for the coalescing timer if an ACK was sent within the coalescing time: an honest
-    /// sender repeats a Resync after a timeout, which is longer, and a storm of copies costs one ACK in a coalescing
-    /// time, not one each. The caller has started that timer ([`coalesce_ack`](Self::coalesce_ack)).
-    #[inline(never)]
+    /// Makes an ACK of a Resync due now, as its sender waits for it (D-25). A copy of a Resync whose PSN was
+    /// acknowledged before waits if an ACK was sent shortly before, as in
+    /// [`coalesce_repeated_ack`](Self::coalesce_repeated_ack).
+    #[inline(always)]
     pub fn acknowledge_resync(&mut self, copy: bool, now: FalconTime) {
-        if !copy || now.since(self.ack.sent) >= self.tuning.ack_coalescing {
+        if copy && self.rest_before_repeated_ack(now).0 != 0 {
+            self.coalesce_repeated_ack(now);
+        } else {
             self.request_ack();
         }
     }

@@ -262,11 +262,39 @@ fn duplicates_are_acknowledged_by_coalescing() {
     p.b.receive(&sent[0], at(10));
     p.b.drain(at(20));
     sent[0].packet.ack_request = 1;
-    assert_eq!(p.b.receive(&sent[0], at(30)), None);
+    assert_eq!(p.b.receive(&sent[0], at(200)), None);
     assert_eq!(p.b.count(Counter::DropOldDuplicate), 1);
-    assert_eq!(p.b.drain(at(35)), []);
-    let acks = p.b.drain(at(39));
+    assert_eq!(p.b.drain(at(205)), []);
+    let acks = p.b.drain(at(209));
     assert_eq!(acks.iter().map(|w| (w.packet.kind, w.bases().0)).collect::<Vec<_>>(), [(BACK, 301)]);
+}
+
+/// D-22: an ACK that says nothing new follows the last one by 16 coalescing times or more, however
+/// rare the copies are, below the base or in the window. A new packet is acknowledged within one coalescing time all
+/// the same.
+#[test]
+fn copies_in_a_storm_share_acks_and_new_packets_do_not_wait_for_them() {
+    for in_window in [false, true] {
+        let (mut p, mut sent) = pair(true, &[true, true, true]);
+        sent.iter_mut().for_each(|push| push.packet.ack_request = 0);
+        let copy = sent[in_window as usize * 2].clone();
+        let (coalescing, repeated) = (8, 16 * 8);
+        p.b.receive(&copy, at(10));
+        assert_eq!(p.b.drain(at(19)).len(), 1);
+        let mut acks = Vec::new();
+        for now in (30..30 + 10 * repeated).step_by(10) {
+            acks.extend(p.b.receive(&copy, at(now)).map(|_| now));
+            acks.extend(p.b.drain(at(now)).iter().map(|_| now));
+        }
+        assert!((8..=10).contains(&acks.len()), "{acks:?}");
+        assert!(acks.windows(2).all(|two| two[1] - two[0] >= repeated), "{acks:?}");
+        let now = 40 + 10 * repeated;
+        p.b.drain(at(now));
+        p.b.receive(&copy, at(now + 1));
+        p.b.receive(&sent[1], at(now + 2));
+        assert_eq!(p.b.drain(at(now + 1 + coalescing)), []);
+        assert_eq!(p.b.drain(at(now + 3 + coalescing)).len(), 1, "the new packet");
+    }
 }
 
 /// F-9.2.1-3, F-9.2.2.4-2: the OWN bit of each window is reported by the next EACK, not by the one after it, and
