@@ -145,6 +145,14 @@ impl Received {
         }
     }
 
+    /// Returns whether two packets have the same PSN of the same window.
+    pub fn same_place(&self, other: &Self) -> bool {
+        match self.data_psn() {
+            Some(psn) => other.data_psn() == Some(psn),
+            None => self.request_psn().is_some() && other.request_psn() == self.request_psn(),
+        }
+    }
+
     /// Returns the bases of the peer's receive windows: data and request.
     pub fn bases(&self) -> Option<(Psn, Psn)> {
         Some(match self.header()? {

@@ -1,13 +1,13 @@
 //! A packet that the peer gives up, and the Resync in its place (sections 7.6, 9.1.8 and 11).
 
-use super::answers::{is_copy, open, psn};
+use super::answers::open;
+use super::given_up::{self, RESYNC};
 use crate::check::Check;
 use crate::received::Received;
 use crate::session::Session;
-use crate::verdict::{Outcome, Stop, judge};
+use crate::verdict::Outcome;
 
-/// Packet type of a Resync, and of the Pull Data that it replaces.
-const RESYNC: u8 = 6;
+/// Packet type of the Pull Data that the Resync replaces.
 const PULL_DATA: u8 = 3;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -20,41 +20,13 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("F-9.1.8-1", "a Resync is sent again until it is acknowledged", reliable),
 ];
 
-/// Lets the peer send a Pull Data and acknowledges nothing until a Resync comes. Returns both.
-fn exhaust(s: &mut Session<'_>) -> Outcome<[Received; 2]> {
-    let original = open(s, 1)?.remove(0);
-    let psn = psn(&original);
-    let mut last = original.at;
-    let patience = s.patience.answer;
-    let until = s.now().after(patience);
-    while s.now().0 < until.0 {
-        let left = until.since(s.now());
-        let Some(received) = s.find(left, |_| true)? else { break };
-        if received.raw_type() == RESYNC {
-            return Ok([original, received]);
-        }
-        if is_copy(&received, psn) {
-            last = received.at;
-        }
-    }
-    let quiet = s.now().since(last);
-    s.acknowledge()?;
-    // A peer that has sent nothing for half of the time has stopped without a Resync.
-    if quiet.0 * 2 < patience.0 {
-        let seconds = patience.as_nanos() / 1_000_000;
-        return Err(Stop::Skip(format!(
-            "the peer still retransmits after {seconds} ms: lower its max_retransmit_attempts or its rto, or raise \
-             --patience"
-        )));
-    }
-    Err(Stop::fail("a Resync after the last copy", "no packet any more"))
-}
-
-/// Returns the Resync, and acknowledges it.
+/// Lets the peer send a Pull Data, and returns it and the Resync in its place. Acknowledges the Resync, or what came
+/// instead.
 fn resync(s: &mut Session<'_>) -> Outcome<[Received; 2]> {
-    let both = exhaust(s)?;
+    let original = open(s, 1)?.remove(0);
+    let resync = given_up::exhaust(s, &original);
     s.acknowledge()?;
-    Ok(both)
+    Ok([original, resync?.0])
 }
 
 fn given_up(s: &mut Session<'_>) -> Outcome {
@@ -62,40 +34,31 @@ fn given_up(s: &mut Session<'_>) -> Outcome {
 }
 
 fn layout(s: &mut Session<'_>) -> Outcome {
-    let [_, resync] = resync(s)?;
-    let (length, reserved) = (resync.falcon().len(), resync.word(6) & 0x000f_ffff);
-    judge(
-        (length, reserved) == (32, 0),
-        "32 bytes, and 0 in bits 12 to 31 of word 6",
-        format!("{length} bytes, and {reserved:#x}"),
-    )
+    given_up::judge_layout(&resync(s)?[1])
 }
 
 fn code(s: &mut Session<'_>) -> Outcome {
-    let found = resync(s)?[1].byte(24);
-    judge(found == 3, "code 3", found)
+    given_up::judge_code(&resync(s)?[1])
 }
 
 fn replaced_type(s: &mut Session<'_>) -> Outcome {
-    let found = resync(s)?[1].byte(25) >> 4;
-    judge(found == PULL_DATA, "type 3, Pull Data", found)
+    given_up::judge_type(&resync(s)?[1], PULL_DATA)
 }
 
 fn vendor(s: &mut Session<'_>) -> Outcome {
-    let found = resync(s)?[1].word(7);
-    judge(found == 0, "0 in word 7", format!("{found:#x}"))
+    given_up::judge_vendor(&resync(s)?[1])
 }
 
 fn same_numbers(s: &mut Session<'_>) -> Outcome {
-    let [expected, found] = resync(s)?.map(|packet| (packet.word(4), packet.word(5)));
-    judge(found == expected, format!("PSN and RSN {expected:?}"), format!("{found:?}"))
+    let [original, resync] = resync(s)?;
+    given_up::judge_numbers(&original, &resync)
 }
 
 fn reliable(s: &mut Session<'_>) -> Outcome {
-    let [original, _] = exhaust(s)?;
-    let psn = psn(&original);
+    let original = open(s, 1)?.remove(0);
+    given_up::exhaust(s, &original)?;
     s.expect("another copy of the Resync", |received| {
-        received.raw_type() == RESYNC && is_copy(received, psn)
+        received.raw_type() == RESYNC && received.same_place(&original)
     })?;
     s.acknowledge()
 }

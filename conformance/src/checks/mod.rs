@@ -6,6 +6,7 @@ mod answers;
 mod early;
 mod exhaustion;
 mod format;
+mod given_up;
 mod initiator;
 mod order;
 mod refusal;

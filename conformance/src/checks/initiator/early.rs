@@ -3,7 +3,7 @@
 use transport_common::units::{PicosecondSpan, Picoseconds};
 
 use super::exhaustion::count_copies;
-use super::requests::{Read, Write, burst, need_windows, same_place, timeout};
+use super::requests::{Read, Write, burst, need_windows, timeout};
 use crate::check::Check;
 use crate::received::Received;
 use crate::session::Session;
@@ -59,9 +59,9 @@ fn copies(s: &mut Session<'_>, requests: &[Received], until: Picoseconds) -> Out
     let (mut sent, mut count) = (0, 0);
     loop {
         let left = PicosecondSpan(until.0.saturating_sub(s.now().0));
-        let found = s.find(left, |received| requests.iter().any(|request| same_place(request, received)))?;
+        let found = s.find(left, |received| requests.iter().any(|request| request.same_place(received)))?;
         let Some(received) = found else { return Ok((sent, count)) };
-        let place = requests.iter().position(|request| same_place(request, &received));
+        let place = requests.iter().position(|request| request.same_place(&received));
         sent |= place.map_or(0, |place| 1 << place);
         count += 1;
     }

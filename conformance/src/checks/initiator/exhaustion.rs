@@ -1,7 +1,8 @@
 //! Requests that the peer gives up, and the Resyncs in their place (sections 7.6, 9.1.5, 9.1.8 and 11).
 
-use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, request, same_place};
+use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, request};
 use crate::check::Check;
+use crate::checks::given_up;
 use crate::received::Received;
 use crate::session::Session;
 use crate::trigger::Operation;
@@ -23,40 +24,14 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-/// Waits until a Resync takes the place of a request. Returns it, and the number of copies before it.
-fn exhaust(s: &mut Session<'_>, request: &Received) -> Outcome<(Received, u32)> {
-    let patience = s.patience.answer;
-    let (mut copies, mut last) = (0, request.at);
-    let until = s.now().after(patience);
-    while s.now().0 < until.0 {
-        let left = until.since(s.now());
-        let Some(received) = s.find(left, |_| true)? else { break };
-        if received.raw_type() == RESYNC {
-            return Ok((received, copies));
-        }
-        if same_place(request, &received) {
-            (copies, last) = (copies + 1, received.at);
-        }
-    }
-    // A peer that has sent nothing for half of the time has stopped without a Resync.
-    if s.now().since(last).0 * 2 < patience.0 {
-        let time = patience.as_nanos() / 1_000_000;
-        return Err(Stop::Skip(format!(
-            "the peer still retransmits after {time} ms: lower its max_retransmit_attempts or its rto, or raise \
-             --patience"
-        )));
-    }
-    Err(Stop::fail("a Resync after the last copy", "no packet any more"))
-}
-
 /// Waits until a Resync takes the place of a request.
 pub(super) fn resync_of(s: &mut Session<'_>, request: &Request) -> Outcome<Received> {
-    exhaust(s, &request.packet).map(|(resync, _)| resync)
+    given_up::exhaust(s, &request.packet).map(|(resync, _)| resync)
 }
 
 /// Returns the number of copies of a request before the Resync in its place.
 pub(super) fn count_copies(s: &mut Session<'_>, request: &Received) -> Outcome<u32> {
-    exhaust(s, request).map(|(_, copies)| copies)
+    given_up::exhaust(s, request).map(|(_, copies)| copies)
 }
 
 /// Returns a request and the Resync in its place, and acknowledges it.
@@ -82,34 +57,24 @@ fn given_up(s: &mut Session<'_>) -> Outcome {
 }
 
 fn layout(s: &mut Session<'_>) -> Outcome {
-    let (_, resync) = resync(s, Write)?;
-    let (length, reserved) = (resync.falcon().len(), resync.word(6) & 0x000f_ffff);
-    judge(
-        (length, reserved) == (32, 0),
-        "32 bytes, and 0 in bits 12 to 31 of word 6",
-        format!("{length} bytes, and {reserved:#x}"),
-    )
+    given_up::judge_layout(&resync(s, Write)?.1)
 }
 
 fn code(s: &mut Session<'_>) -> Outcome {
-    let found = resync(s, Write)?.1.byte(24);
-    judge(found == 3, "code 3", found)
+    given_up::judge_code(&resync(s, Write)?.1)
 }
 
 fn replaced_type(s: &mut Session<'_>) -> Outcome {
-    let found = resync(s, Write)?.1.byte(25) >> 4;
-    judge(found == PUSH_DATA, "type 5, Push Data", found)
+    given_up::judge_type(&resync(s, Write)?.1, PUSH_DATA)
 }
 
 fn vendor(s: &mut Session<'_>) -> Outcome {
-    let found = resync(s, Write)?.1.word(7);
-    judge(found == 0, "0 in word 7", format!("{found:#x}"))
+    given_up::judge_vendor(&resync(s, Write)?.1)
 }
 
 fn same_numbers(s: &mut Session<'_>) -> Outcome {
     let (push, resync) = resync(s, Write)?;
-    let [expected, found] = [&push.packet, &resync].map(|packet| (packet.word(4), packet.word(5)));
-    judge(found == expected, format!("PSN and RSN {expected:?}"), format!("{found:?}"))
+    given_up::judge_numbers(&push.packet, &resync)
 }
 
 fn reliable(s: &mut Session<'_>) -> Outcome {

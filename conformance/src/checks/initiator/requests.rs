@@ -3,6 +3,7 @@
 use transport_common::ids::{Psn, Rsn};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 
+pub(super) use crate::checks::given_up::RESYNC;
 use crate::received::Received;
 use crate::session::Session;
 use crate::trigger::Completion::Success;
@@ -14,7 +15,6 @@ pub(super) use Operation::{Read, Write};
 /// Packet types.
 pub(super) const PULL_REQUEST: u8 = 0;
 pub(super) const PUSH_DATA: u8 = 5;
-pub(super) const RESYNC: u8 = 6;
 
 /// A shorter timeout cannot be told from early retransmission on a busy machine.
 const SHORTEST_TIMEOUT: PicosecondSpan = PicosecondSpan::from_nanos(20_000_000);
@@ -38,15 +38,7 @@ impl Request {
 
     /// Returns whether a packet has the PSN of this one, in the same window.
     pub(super) fn has_copy(&self, received: &Received) -> bool {
-        same_place(&self.packet, received)
-    }
-}
-
-/// Returns whether two packets have the same PSN of the same window.
-pub(super) fn same_place(one: &Received, other: &Received) -> bool {
-    match one.data_psn() {
-        Some(psn) => other.data_psn() == Some(psn),
-        None => one.request_psn().is_some() && other.request_psn() == one.request_psn(),
+        self.packet.same_place(received)
     }
 }
 
@@ -79,7 +71,7 @@ impl Burst {
         let found = s.find(patience, |received| {
             let is_new = received.push_data().is_some_and(|push| !push.base.psn.is_before(data))
                 || received.pull_request().is_some_and(|pull| !pull.base.psn.is_before(requests));
-            is_new && !packets.iter().any(|packet| same_place(packet, received))
+            is_new && !packets.iter().any(|packet| packet.same_place(received))
         })?;
         self.packets.extend(found.clone());
         Ok(found)

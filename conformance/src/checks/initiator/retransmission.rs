@@ -1,6 +1,6 @@
 //! Retransmission by timeout of the peer's requests (sections 6.4, 8.2, 9, 9.1.5 and 11).
 
-use super::requests::{Read, Request, Write, burst, need_windows, request, same_place, true_copy};
+use super::requests::{Read, Request, Write, burst, need_windows, request, true_copy};
 use crate::check::Check;
 use crate::received::Received;
 use crate::session::Session;
@@ -83,8 +83,8 @@ fn copies_in_order(s: &mut Session<'_>, operations: &[Operation]) -> Outcome {
     while copies.len() < operations.len() {
         let first = &burst.packets;
         let again = s.expect_within(patience, "a copy of every request", |received| {
-            first.iter().any(|packet| same_place(packet, received))
-                && !copies.iter().any(|packet| same_place(packet, received))
+            first.iter().any(|packet| packet.same_place(received))
+                && !copies.iter().any(|packet| packet.same_place(received))
         })?;
         copies.push(again);
     }

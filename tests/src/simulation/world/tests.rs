@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::simulation::application::{Area, Kind, Op};
 use crate::simulation::scenario::End;
+use transport_common::queues::WorkFlags;
 
 /// Plays until operations of both ends of a link have ended, changes something, and returns what is found then.
 fn found(change: impl FnOnce(&mut World)) -> String {
@@ -58,4 +60,20 @@ fn a_receive_that_is_consumed_without_a_completion_is_found() {
         consumer.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     });
     assert!(said.contains("each receive that is consumed has one completion"), "{said}");
+}
+
+#[test]
+fn a_push_that_is_acknowledged_and_not_placed_is_found() {
+    let said = found(|world| {
+        let waits = |op: &Op| op.kind == Kind::Write && op.area == Area::Unique && op.ended.is_none();
+        let is_signaled = |op: &Op| op.work.flags.contains(WorkFlags::SIGNALED) && op.work.length != 0;
+        while !world.flows[0].iter().flat_map(|flow| &flow.ops).any(|op| waits(op) && is_signaled(op)) {
+            assert!(!world.is_done(), "the run is too short for this test");
+            world.step(&mut ());
+        }
+        // What is on its way differs from now on from what its target has to show.
+        let ops = world.flows[0].iter_mut().flat_map(|flow| &mut flow.ops);
+        ops.filter_map(|op| op.data.first_mut()).for_each(|byte| *byte ^= 1);
+    });
+    assert!(said.contains("is acknowledged, and its ULP has not accepted it"), "{said}");
 }
