@@ -3,6 +3,7 @@
 
 use tokio::net::UdpSocket;
 
+use super::super::agreement::agree;
 use super::super::path_mtu::ProbeOffer;
 use super::*;
 
