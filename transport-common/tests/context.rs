@@ -37,6 +37,7 @@ fn tables(entry: &Entry) -> Vec<(&'static str, usize, usize)> {
     let t = &entry.tables;
     vec![
         ("packets", size_of::<TxPacket>(), t.packets.as_flattened().len()),
+        ("rack", size_of_val(&t.rack), 1),
         ("transactions", size_of::<Transaction>(), t.transactions.len()),
         ("requests", size_of::<TargetRequest>(), t.requests.len()),
         ("responses", size_of::<Response<Answer>>(), t.responses.len()),

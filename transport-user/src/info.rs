@@ -165,6 +165,9 @@ pub struct ConnectionInfo {
     /// Whether new requests of both ends are dropped (xLR, D-50).
     #[serde(default)]
     pub drops_requests: bool,
+    /// Whether the RACK-TLP extension is on (F-9.1.6-9).
+    #[serde(default)]
+    pub rack_tlp: bool,
     /// The upper layer protocol.
     pub ulp: Ulp,
     /// The inner addresses in tunnel mode; absent in transport mode (F-7.1.2-1).
@@ -281,6 +284,7 @@ impl ConnectionInfo {
             generation: c.generation,
             ordered: c.initiator.ordered != 0,
             drops_requests: c.service.dropping != 0,
+            rack_tlp: c.delivery.tuning.rack_tlp != 0,
             ulp: c.endpoint.protocol.into(),
             tunnel: Tunnel::from_datapath(&s.tunnel, s.inner_version),
             peer_address: address_from(path.destination, path.ip_version),

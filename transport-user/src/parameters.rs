@@ -151,6 +151,10 @@ pub struct Tuning {
     pub ack_coalescing: Duration,
     /// Out-of-order distance of early retransmission, packets (D-36): 0 to 127.
     pub ooo_threshold: u32,
+    /// The RACK-TLP extension: loss is found by the time since packets were sent, and the last packet is probed
+    /// (F-9.1.6-9). A static connection needs it at both ends. A connection manager offers it, and both ends have it
+    /// if both offer it.
+    pub rack_tlp: bool,
     /// While fcwnd is at most this many packets, every packet has AR: [`limits::ACK_REQUEST_THRESHOLD`].
     pub ack_request_threshold: u32,
     /// Percentage of packets with AR while fcwnd is above the threshold (D-81): 0 to 100.
@@ -188,6 +192,7 @@ impl Tuning {
         max_retransmit_attempts: 1000,
         ack_coalescing: Duration::from_micros(8),
         ooo_threshold: 3,
+        rack_tlp: false,
         ack_request_threshold: 2,
         ack_request_percent: 10,
         rnr_timeout_code: 14, // 1.28 ms, about one RTO
@@ -258,6 +263,7 @@ impl OpenConnection {
                 ack_request_percent: t.ack_request_percent,
                 ack_request_threshold: t.ack_request_threshold,
                 ooo_threshold: t.ooo_threshold,
+                rack_tlp: u8::from(t.rack_tlp),
                 max_retransmit_attempts: t.max_retransmit_attempts,
                 ack_coalescing: ticks(t.ack_coalescing),
                 transaction_timeout: ticks(t.transaction_timeout),
@@ -561,6 +567,7 @@ mod tests {
                 max_retransmit_attempts: number(limits::RETRANSMIT_ATTEMPTS, most),
                 ack_coalescing: duration(limits::ACK_COALESCING, most),
                 ooo_threshold: number(limits::OOO_THRESHOLD, most),
+                rack_tlp: most,
                 ack_request_threshold: number(limits::ACK_REQUEST_THRESHOLD, most),
                 ack_request_percent: number(limits::ACK_REQUEST_PERCENT, most) as u8,
                 rnr_timeout_code: number(limits::RNR_TIMEOUT_CODE, most) as u8,

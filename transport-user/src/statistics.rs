@@ -49,6 +49,8 @@ struct StatisticsFields {
     packets_sent: u64,
     retransmitted_early: u64,
     retransmitted_timeout: u64,
+    #[serde(default)]
+    tail_probes: u64,
     resyncs_sent: u64,
     backs_sent: u64,
     eacks_sent: u64,
@@ -88,6 +90,7 @@ fn add(a: &mut Statistics, b: &Statistics) {
         packets_sent,
         retransmitted_early,
         retransmitted_timeout,
+        tail_probes,
         resyncs_sent,
         backs_sent,
         eacks_sent,
@@ -110,6 +113,7 @@ fn add(a: &mut Statistics, b: &Statistics) {
     a.packets_sent += packets_sent;
     a.retransmitted_early += retransmitted_early;
     a.retransmitted_timeout += retransmitted_timeout;
+    a.tail_probes += tail_probes;
     a.resyncs_sent += resyncs_sent;
     a.backs_sent += backs_sent;
     a.eacks_sent += eacks_sent;

@@ -44,7 +44,7 @@ impl Before {
         let (old, new) = (&self.connection, &entry.connection);
         let (counted, counts) = (&self.statistics, &entry.tables.statistics);
         let left = |old: u32, new: u32| new.wrapping_sub(old);
-        let resent = |of: &Statistics| of.retransmitted_early + of.retransmitted_timeout;
+        let resent = |of: &Statistics| of.retransmitted_early + of.retransmitted_timeout + of.tail_probes;
         let acks = |of: &Statistics| of.backs_sent + of.eacks_sent + of.nacks_sent;
         StepWork {
             acknowledged: left(old.delivery.data().tx.base.0, new.delivery.data().tx.base.0)

@@ -9,9 +9,10 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::State;
-use transport_common::packet_delivery::PacketFlags;
+use transport_common::ids::Psn;
+use transport_common::packet_delivery::{PacketFlags, Rack, RackFlags};
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
-use transport_common::units::{Deadline, Fcwnd, PicosecondSpan, Picoseconds, Ticks};
+use transport_common::units::{Deadline, FalconTime, Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
 
 use super::frame::{Places, fit_checksums, fit_lengths, put_word, word};
@@ -21,12 +22,13 @@ impl Case {
     /// Changes the context in `strokes` places.
     pub fn bend_context(&mut self, rng: &mut StdRng, strokes: u32) {
         for _ in 0..strokes {
-            match rng.random_range(0..6) {
+            match rng.random_range(0..7) {
                 0 => self.bend_configuration(rng),
                 1 => self.bend_security(rng),
                 2 => self.bend_windows(rng),
                 3 => self.bend_packets(rng),
                 4 => self.bend_timers(rng),
+                5 => self.bend_rack(rng),
                 _ => self.bend_queues(rng),
             }
         }
@@ -118,12 +120,13 @@ impl Case {
         let (window, packets) = (&mut c.delivery.lanes[window].tx, &mut tables.packets[window]);
         let mask = Bitmap128::from_words([rng.random(), rng.random()]);
         let mut chosen = window.timed().and(mask);
-        let stroke = rng.random_range(0..4);
+        let stroke = rng.random_range(0..5);
         while let Some(offset) = chosen.take_lowest() {
             let packet = &mut packets[window.base.add(offset).0 as usize % 128];
             match stroke {
                 0 => window.queue_retransmission(offset, packet),
                 1 => packet.attempts = rng.random_range(0..6),
+                3 => packet.flags |= PacketFlags::RESENT,
                 2 => {
                     packet.flags |= PacketFlags::RNR;
                     packet.rnr_code = rng.random_range(0..32);
@@ -133,6 +136,32 @@ impl Case {
                     packet.resync_code = ResyncCode(rng.random_range(1..8));
                 }
             }
+        }
+    }
+
+    /// Turns RACK-TLP on in the middle of a connection, with any state that it may have.
+    fn bend_rack(&mut self, rng: &mut StdRng) {
+        let Self { entry, .. } = self;
+        let (c, tables) = (&mut entry.connection, &mut entry.tables);
+        c.delivery.tuning.rack_tlp = 1;
+        let last = c.delivery.ack.report.t2;
+        let in_flight = [0, 1].map(|window| c.delivery.lanes[window].tx.in_flight());
+        let [data, request] = [0, 1].map(|window| c.delivery.lanes[window].tx.base);
+        let known = Bitmap128::from_words([rng.random(), rng.random()]);
+        let flags = RackFlags::from_bits_truncate(rng.random());
+        let probed = usize::from(flags.contains(RackFlags::PROBE_REQUEST));
+        tables.rack = Rack {
+            received: known.and(Bitmap128::low_mask(in_flight[0])),
+            received_base: Psn(data.0.wrapping_sub(rng.random_range(0..3))),
+            sent: FalconTime(last.0.wrapping_sub(up_to_a_power(rng, 0..20) as u32)),
+            psn: if flags.contains(RackFlags::REQUEST) { request } else { data.add(rng.random_range(0..4)) },
+            rtt: Ticks(up_to_a_power(rng, 0..20) as u32),
+            probe: if rng.random() { Deadline::at(last) } else { Deadline::NONE },
+            probe_psn: [data, request][probed].add(in_flight[probed].saturating_sub(rng.random_range(0..3))),
+            flags: flags - RackFlags::NEWS,
+        };
+        if rng.random() {
+            c.delivery.retransmit = Deadline::at(last);
         }
     }
 

@@ -274,6 +274,8 @@ impl Link {
             1 => 6,
             _ => 0,
         };
+        // F-9.1.6-9: RACK-TLP is on at both ends of one link in three. It takes no number of its own either.
+        let rack_tlp = spis[1].is_multiple_of(3) as u8;
         let inner: [[u64; 2]; 2] = [0, 1].map(|side| inner_address(inner_version, ends[side].slot, side));
         // Longer segments would not fit the engine's frame.
         let max_segment = match protocol {
@@ -294,6 +296,7 @@ impl Link {
             (p.config.local_function, p.config.peer_function) = (functions[side], functions[peer]);
             (p.config.ordered, p.config.checksum, p.config.max_segment) = (ordered, checksum, max_segment);
             p.config.protocol = protocol;
+            p.config.rack_tlp = rack_tlp;
             (p.tx_spi, p.rx_spi) = (Spi(spis[side]), Spi(spis[peer]));
             (p.tx, p.rx) = (starts[side], starts[peer]);
             p

@@ -14,7 +14,7 @@ use super::queues::AdmissionView;
 use super::result::Outcome;
 use super::settings::{Placement, Settings};
 use super::window::inter_packet_gap;
-use crate::packet_delivery::{Cause, Gate, Retransmission};
+use crate::packet_delivery::{Cause, Gate, PathTimes, Retransmission};
 use crate::units::{Deadline, FalconTime, Fcwnd, InterPacketGap, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
@@ -106,6 +106,7 @@ pub struct DelayRecord {
 
 impl DelayRecord {
     /// Returns the smallest delay of the last one to two time windows.
+    #[inline(always)]
     pub fn windowed_minimum(&self) -> Ticks {
         self.smallest.min(self.smallest_before)
     }
@@ -191,6 +192,14 @@ impl Congestion {
             }
         }
         (rtt, is_new)
+    }
+
+    /// Returns the times of the path for RACK-TLP. They are of the delay from T1 to T4.
+    #[inline(always)]
+    pub fn path_times(&self, now: FalconTime) -> PathTimes {
+        let [full, ..] = &self.delays;
+        let (min_rtt, smoothed_rtt) = (full.windowed_minimum(), full.smoothed);
+        PathTimes { now, min_rtt, smoothed_rtt, rto: self.rto }
     }
 
     /// How long ago a packet must have left to count as lost by an EACK that measured `rtt` (F-9.1.4-2).

@@ -28,7 +28,7 @@ use crate::congestion::control::Congestion;
 use crate::congestion::control::Start;
 use crate::ids::Cid;
 use crate::packet_delivery::{
-    Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
+    Lane, PacketDelivery, PacketTables, Rack, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
 };
 use crate::resources::Occupancy;
 use crate::security::{Security, SecurityDrops};
@@ -139,6 +139,8 @@ pub struct Statistics {
     pub retransmitted_early: u64,
     /// Retransmissions caused by the retransmission timer.
     pub retransmitted_timeout: u64,
+    /// Probes sent by RACK-TLP: the last packet again, after a time without acknowledgements.
+    pub tail_probes: u64,
     /// Resync packets sent for the first time.
     pub resyncs_sent: u64,
     /// BACKs sent.
@@ -183,6 +185,8 @@ pub struct Statistics {
 pub struct Tables {
     /// Outstanding packets of both windows.
     pub packets: PacketTables,
+    /// RACK-TLP.
+    pub rack: Rack,
     /// Our transactions by RSN.
     pub transactions: [Transaction; TRANSACTIONS],
     /// The peer's unfinished requests: by RSN (ordered) or by window and PSN (unordered).
@@ -200,6 +204,7 @@ pub struct Tables {
 #[derive(Clone, Copy, Debug, Zeroable)]
 pub struct TablesBits {
     packets: [[<TxPacket as CheckedBitPattern>::Bits; PACKETS]; 2],
+    rack: Rack,
     transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
     requests: [<TargetRequest as CheckedBitPattern>::Bits; TRANSACTIONS],
     responses: [<Response<Answer> as CheckedBitPattern>::Bits; RESPONSES],
@@ -286,6 +291,7 @@ impl Entry {
                 ooo_threshold: config.ooo_threshold,
                 max_retransmit_attempts: config.max_retransmit_attempts,
                 ordered: ordered.into(),
+                rack_tlp: config.rack_tlp.into(),
             },
             ..PacketDelivery::default()
         };
@@ -302,8 +308,8 @@ impl Entry {
 
 const _: () = {
     let requests = TRANSACTIONS * (size_of::<Transaction>() + size_of::<TargetRequest>());
-    let parts =
-        size_of::<PacketTables>() + requests + size_of::<Responses<Answer>>() + size_of::<Statistics>() + 8;
+    let packets = size_of::<PacketTables>() + size_of::<Rack>();
+    let parts = packets + requests + size_of::<Responses<Answer>>() + size_of::<Statistics>() + 8;
     assert!(size_of::<Tables>() == parts && size_of::<TablesBits>() == parts);
     assert!(size_of::<Response<Answer>>() == 8 + size_of::<Answer>() && align_of::<Answer>() == 8);
     assert!(size_of::<Connection>() <= 1024);

@@ -37,6 +37,8 @@ pub struct Config {
     pub ack_request_percent: u8,
     /// Every packet carries AR while fcwnd is at or below this many packets (F-9.1.3.1-2).
     pub ack_request_threshold: u32,
+    /// 1: the RACK-TLP extension is on, at both ends (F-9.1.6-9).
+    pub rack_tlp: u8,
     /// Out-of-order distance of early retransmission (F-9.1.4-1).
     pub ooo_threshold: u32,
     /// Timeout retransmissions before a Resync. Also the retransmissions of the Resync before the connection fails

@@ -29,6 +29,9 @@ impl Entry {
                 self.on_reliable(s, queues, now);
             }
         });
+        if self.connection.delivery.tuning.rack_tlp != 0 {
+            self.detect_late(s, now.ticks());
+        }
         self.connection.decide(&mut self.tables.statistics, s, queues, now);
         if s.output.work.kind == WorkKind::None {
             sender::reply(self, s, queues, now);
@@ -57,14 +60,25 @@ impl Entry {
         None
     }
 
+    /// Lets RACK-TLP find the packets that are lost, by what the acknowledgement in the packet shows to be delivered.
+    #[inline(never)]
+    fn detect_late(&mut self, s: &mut Step, now: FalconTime) {
+        let Self { connection: c, tables } = self;
+        let times = c.congestion.path_times(now);
+        let lost = tables.rack.on_delivery(&mut c.delivery, &mut tables.packets, &times);
+        if lost && s.input.packet.kind == PacketType::Eack {
+            s.output.event.eack_drop = 1;
+        }
+    }
+
     /// Applies an acknowledgement: updates packet delivery, then passes the acknowledged packets to the initiator
     /// and the target.
     #[inline(always)]
-    fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
+    fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues, now: FalconTime) -> AckVerdict {
         if self.connection.delivery.knows(ack) {
             return AckVerdict::Known;
         }
-        let verdict = self.acknowledge_news(ack, queues);
+        let verdict = self.acknowledge_news(ack, queues, now);
         if verdict == AckVerdict::Applied {
             self.connection.initiator.flush(&mut self.tables.transactions, Application(queues));
         }
@@ -72,9 +86,17 @@ impl Entry {
     }
 
     #[inline(always)]
-    fn acknowledge_news(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
+    fn acknowledge_news(
+        &mut self,
+        ack: &Acknowledgement,
+        queues: &impl Queues,
+        now: FalconTime,
+    ) -> AckVerdict {
         let verdict = self.connection.delivery.judge(ack);
         if verdict == AckVerdict::Applied {
+            if self.connection.delivery.tuning.rack_tlp != 0 {
+                self.note_delivered(ack, now);
+            }
             if ack.selective != 0 || ack.data_base != self.connection.delivery.data().tx.base {
                 self.acknowledge_window(ack, queues, Window::Data);
             }
@@ -83,6 +105,14 @@ impl Entry {
             }
         }
         verdict
+    }
+
+    /// Lets RACK-TLP note what an acknowledgement shows to be delivered, before it is applied.
+    #[inline(never)]
+    fn note_delivered(&mut self, ack: &Acknowledgement, now: FalconTime) {
+        let Self { connection: c, tables } = self;
+        let times = c.congestion.path_times(now);
+        tables.rack.note_delivered(&c.delivery, &tables.packets, ack, &times);
     }
 
     #[inline(never)]
@@ -117,7 +147,7 @@ impl Entry {
     /// Processes BACK, EACK and NACK.
     #[inline(always)]
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
-        match self.acknowledge(&s.input.packet.acknowledgement, queues) {
+        match self.acknowledge(&s.input.packet.acknowledgement, queues, now) {
             AckVerdict::Stale => return s.output.report.raised.raise(Counter::AckStale),
             AckVerdict::Invalid => return s.output.report.raised.raise(Counter::AckInvalid),
             _ => {}
@@ -163,7 +193,7 @@ impl Entry {
         let (t1, t2) = (p.iv.ticks(), p.arrival.ticks()); // D-13
         let hops = INITIAL_HOP_LIMIT.wrapping_sub(p.hop_limit);
         self.connection.delivery.observe(t1, t2, hops, p.congestion_experienced);
-        match self.acknowledge(&p.acknowledgement, queues) {
+        match self.acknowledge(&p.acknowledgement, queues, ticks) {
             AckVerdict::Stale => s.output.report.raised.raise(Counter::AckStale), // D-35: only the piggyback is stale
             AckVerdict::Invalid => s.output.report.raised.raise(Counter::AckInvalid),
             _ => {}

@@ -2,7 +2,7 @@
 //! it.
 
 use super::application::Application;
-use super::{Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
+use super::{Connection, Entry, Outgoing, Serviced, State, Statistics, Step, Tables, WorkKind};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::Rsn;
@@ -105,6 +105,9 @@ pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTim
 fn on_retransmission_timer(entry: &mut Entry, now: FalconTime) {
     let Entry { connection: c, tables } = entry;
     let [mut data, mut request] = c.delivery.on_timer(&mut tables.packets, now, c.congestion.rto);
+    if c.delivery.tuning.rack_tlp != 0 {
+        tables.rack.on_timer(&mut c.delivery, &mut tables.packets, &c.congestion.path_times(now));
+    }
     if !data.or(request).is_zero() {
         c.state = State::Fatal;
         note_exhausted(entry, Window::Data, &mut data);
@@ -233,9 +236,20 @@ pub(super) fn send_new(
     let Entry { connection: c, tables } = entry;
     c.congestion.departed(now);
     let (window, psn) = c.delivery.send(&mut tables.packets, packet, now.ticks(), c.congestion.rto);
+    if c.delivery.tuning.rack_tlp != 0 {
+        tables.arm_probe(c, now.ticks());
+    }
     tables.statistics.packets_sent += 1;
     c.start_reliable(out, kind, (window, psn, packet.rsn), now);
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
+}
+
+impl Tables {
+    /// Starts the probe timeout of RACK-TLP again.
+    #[inline(never)]
+    fn arm_probe(&mut self, c: &mut Connection, now: FalconTime) {
+        self.rack.arm_probe(&mut c.delivery, &c.congestion.path_times(now));
+    }
 }
 
 /// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
@@ -297,9 +311,14 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     let again = c.delivery.book_retransmission(&mut tables.packets, resend, when, |rsn| {
         initiator.is_retained(transactions, rsn)
     });
+    let mut probe = false;
+    if c.delivery.tuning.rack_tlp != 0 {
+        let timed_out = again.is_loss && matches!(again.cause, Cause::Timeout);
+        probe = tables.rack.book(&mut tables.packets, resend, timed_out);
+    }
     c.congestion.departed(now);
-    count_retransmission(&mut tables.statistics, again.cause);
-    if again.is_loss {
+    count_retransmission(&mut tables.statistics, if probe { Cause::Probe } else { again.cause });
+    if again.is_loss && !probe {
         c.congestion.on_retransmission(&mut s.output.event, &again);
         s.output.report.decide = 1;
     }
@@ -325,6 +344,7 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     }
     let last = !packet.is_response() && !c.delivery.has_retransmissions();
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last) as u8;
+    out.ack_request |= probe as u8;
     true
 }
 
@@ -371,5 +391,6 @@ fn count_retransmission(statistics: &mut Statistics, cause: Cause) {
         Cause::Early => statistics.retransmitted_early += 1,
         Cause::Timeout => statistics.retransmitted_timeout += 1,
         Cause::Resync => statistics.resyncs_sent += 1,
+        Cause::Probe => statistics.tail_probes += 1,
     }
 }

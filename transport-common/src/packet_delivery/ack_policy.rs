@@ -74,13 +74,14 @@ impl PacketDelivery {
     }
 
     /// Returns whether the ACK has to be an EACK: a bitmap or an OWN bit says more than the bases (F-9.1.6-7,
-    /// D-33).
+    /// D-33). With RACK-TLP, the sender wants to know of every data packet that was received, in order or not
+    /// (F-9.1.6-9).
     #[inline(always)]
     pub fn needs_eack(&self) -> bool {
         let (data, request) = (&self.data().rx, &self.request().rx);
         !request.received.is_zero()
             || !data.acknowledged.is_zero()
-            || data.received.has_hole()
+            || if self.tuning.rack_tlp != 0 { !data.received.is_zero() } else { data.received.has_hole() }
             || request.own != 0
             || data.own != 0
     }

@@ -147,7 +147,8 @@ impl PacketDelivery {
             return NackVerdict::Waits;
         }
         // F-11-7: the attempt counter starts again, so the Resync gets the full number of attempts.
-        packet.flags = (packet.flags & PacketFlags::RETRANSMITTED) | PacketFlags::RESYNC;
+        packet.flags =
+            (packet.flags & (PacketFlags::RETRANSMITTED | PacketFlags::RESENT)) | PacketFlags::RESYNC;
         packet.resync_code = resync;
         packet.attempts = 0;
         w.queue_retransmission(offset, packet);

@@ -8,6 +8,7 @@
 mod ack_policy;
 mod ack_state;
 mod acknowledgement;
+mod rack;
 mod receive_window;
 mod retransmission;
 mod transmit_window;
@@ -19,6 +20,7 @@ use bytemuck::{Pod, Zeroable};
 pub use ack_policy::REPEATED_ACK_TIMES;
 pub use ack_state::{AckState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
+pub use rack::{PathTimes, Rack, RackFlags};
 pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Resend, Retransmission};
 pub use transmit_window::{Gate, PACKETS, PacketFlags, TransmitWindow, TxPacket, Window};
@@ -44,7 +46,9 @@ pub struct Tuning {
     /// (D-46).
     pub max_retransmit_attempts: u32,
     /// 1: retransmissions keep the order of RSNs across the windows (F-9.1.5-3).
-    pub ordered: u32,
+    pub ordered: u16,
+    /// 1: the RACK-TLP extension is on (F-9.1.6-9).
+    pub rack_tlp: u16,
 }
 
 /// Outstanding packets of both windows, by [`Window`].

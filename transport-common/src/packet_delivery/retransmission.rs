@@ -32,6 +32,8 @@ pub enum Cause {
     Timeout,
     /// A Resync takes its place for the first time.
     Resync,
+    /// Nothing arrived for the probe timeout (RACK-TLP).
+    Probe,
 }
 
 /// Result of booking a retransmission.
@@ -43,8 +45,8 @@ pub struct Retransmission {
     pub attempts: u16,
     /// Reason.
     pub cause: Cause,
-    /// Whether it is a sign of loss in the network. False if the last copy was never sent, or if the peer's ULP
-    /// asked for it.
+    /// Whether it is a sign of loss in the network. False if the last copy was never sent, if the peer's ULP asked
+    /// for it, or if it is a probe.
     pub is_loss: bool,
 }
 
@@ -73,7 +75,9 @@ impl PacketDelivery {
         now: FalconTime,
         age: Ticks,
     ) -> bool {
-        let threshold = self.tuning.ooo_threshold;
+        // RACK-TLP goes by time in place of the distance.
+        let rack = self.tuning.rack_tlp != 0;
+        let threshold = if rack { PACKETS as u32 } else { self.tuning.ooo_threshold };
         // The last copy has to be at least one round trip old (F-9.1.4-2).
         let since = FalconTime(now.0.wrapping_sub(age.0));
         let [data_packets, request_packets] = packets;

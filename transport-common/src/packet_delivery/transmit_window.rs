@@ -60,6 +60,8 @@ bitflags! {
         const UNSENT = 32;
         /// An RNR NACK asked for the queued copy: it is not a sign of loss.
         const ASKED_FOR = 64;
+        /// More than one copy may have been sent. Kept with RACK-TLP only.
+        const RESENT = 128;
     }
 }
 

@@ -8,4 +8,5 @@ mod congestion;
 mod early;
 mod gating;
 mod harness;
+mod rack;
 mod timeout;

@@ -3,5 +3,6 @@
 
 mod congestion;
 mod packet_delivery;
+mod rack;
 mod requester;
 mod responder;

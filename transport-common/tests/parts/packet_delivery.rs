@@ -267,7 +267,7 @@ fn a_bitmap_ends_with_the_last_packet_sent() {
 fn requests_are_sent_again_in_their_order() {
     let [push, pull, answer] = [PacketType::PushData, PacketType::PullRequest, PacketType::PullData];
     // Closes the gate for new positions in one window.
-    let order = |kinds: [(PacketType, u32); 2], ordered: u32| {
+    let order = |kinds: [(PacketType, u32); 2], ordered: u16| {
         let mut part = Part::new();
         part.delivery.tuning.ordered = ordered;
         for (kind, rsn) in kinds {

@@ -92,14 +92,14 @@ fn tuning_of_the_node_is_the_base_of_every_connection() {
         "{}\n[connection.tuning]\nrto = \"2ms\"\ninitial_fcwnd = 1.5\n",
         with(
             "[[connection]]",
-            "[node.tuning]\nooo_threshold = 7\nack_coalescing_time = \"20us\"\n[[connection]]"
+            "[node.tuning]\nooo_threshold = 7\nrack_tlp = true\nack_coalescing_time = \"20us\"\n[[connection]]"
         )
     );
     let file = NodeFile::parse(&source).unwrap();
     let tuning = file.connections[0].tuning;
     assert_eq!(tuning.rto, std::time::Duration::from_millis(2));
     assert_eq!(tuning.fcwnd, 1.5);
-    assert_eq!(tuning.ooo_threshold, 7);
+    assert_eq!((tuning.ooo_threshold, tuning.rack_tlp), (7, true));
     assert_eq!(file.node.tuning.ack_coalescing, std::time::Duration::from_micros(20));
 }
 

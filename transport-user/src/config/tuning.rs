@@ -74,6 +74,7 @@ fn read_connection(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
         ),
         ack_coalescing: duration(table, "ack_coalescing_time", limits::ACK_COALESCING, base.ack_coalescing),
         ooo_threshold: count(table, "ooo_threshold", limits::OOO_THRESHOLD, base.ooo_threshold),
+        rack_tlp: table.boolean("rack_tlp").unwrap_or(base.rack_tlp),
         ack_request_threshold: count(
             table,
             "ar_threshold",

@@ -28,6 +28,8 @@ const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
 pub struct Terms {
     /// Whether requests are delivered and completed in RSN order.
     pub ordered: bool,
+    /// Whether to offer the RACK-TLP extension, also if the node's tuning does not have it. Both ends have to offer it.
+    pub rack_tlp: bool,
     /// The upper layer protocol.
     pub ulp: Ulp,
     /// The inner addresses in tunnel mode, as this end sees them. `None` is transport mode (F-7.1.2-1).
@@ -37,14 +39,20 @@ pub struct Terms {
 impl Default for Terms {
     /// An ordered connection for RDMA in transport mode.
     fn default() -> Self {
-        Self { ordered: true, ulp: Ulp::Rdma, tunnel: None }
+        Self { ordered: true, rack_tlp: false, ulp: Ulp::Rdma, tunnel: None }
     }
 }
 
 impl Terms {
     /// Returns the terms of the peer's offer, as this end sees them.
     pub(super) fn of(offer: &Offer) -> Self {
-        Self { ordered: offer.ordered, ulp: offer.ulp, tunnel: offer.tunnel.map(Tunnel::reversed) }
+        let Offer { ordered, rack_tlp, ulp, .. } = *offer;
+        Self { ordered, rack_tlp, ulp, tunnel: offer.tunnel.map(Tunnel::reversed) }
+    }
+
+    /// Returns whether the peer kept to these terms in its offer. It may refuse RACK-TLP.
+    pub(super) fn are_kept_by(&self, offer: &Offer) -> bool {
+        Self { rack_tlp: self.rack_tlp, ..Self::of(offer) } == *self
     }
 }
 
@@ -81,6 +89,7 @@ pub(super) fn make_offer(
             inner => max_segment(local.mtu, local.address.is_ipv6(), inner).min(local.max_segment),
         },
         ordered: terms.ordered,
+        rack_tlp: terms.rack_tlp,
         ulp: terms.ulp,
         tunnel: terms.tunnel,
         probe: None,
@@ -120,6 +129,7 @@ pub(super) fn agree(
     // With a transmit window larger than its receive window, the peer would drop packets out of its window (D-27).
     tuning.request_window = tuning.request_window.min(peer.request_window);
     tuning.data_window = tuning.data_window.min(peer.data_window);
+    tuning.rack_tlp = own.rack_tlp && peer.rack_tlp;
     let connection = StaticConnection {
         local_cid: Cid(own.cid),
         peer_cid: Cid(peer.cid),

@@ -29,6 +29,8 @@ const TURNED_AWAY: &str =
 
 /// What a peer says that does not know the search for the MTU of the path.
 const UNKNOWN_PROBE: &str = "unknown field `probe`";
+/// What a peer of a release without RACK-TLP answers to an offer of it.
+const UNKNOWN_RACK_TLP: &str = "unknown field `rack_tlp`";
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -126,14 +128,21 @@ pub(super) async fn connect<H: Host>(
         return Err(ConnectError::Unsuitable { peer: address, own: local.address });
     }
     let _turn = shared.dialing.permit(address).await;
-    match connect_once(shared, address, port, terms, true).await {
-        // The peer is of a release that does not search for the MTU of the path, and knows no such offer.
-        Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. })
-            if text.contains(UNKNOWN_PROBE) =>
-        {
-            connect_once(shared, address, port, terms, false).await
+    let mut terms = Terms { rack_tlp: terms.rack_tlp || shared.tuning.rack_tlp, ..terms };
+    let mut search = true;
+    loop {
+        let outcome = connect_once(shared, address, port, terms, search).await;
+        // A peer of an older release names the first field of the offer that it does not know.
+        let Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. }) = &outcome else {
+            return outcome;
+        };
+        if search && text.contains(UNKNOWN_PROBE) {
+            search = false;
+        } else if terms.rack_tlp && text.contains(UNKNOWN_RACK_TLP) {
+            terms.rack_tlp = false;
+        } else {
+            return outcome;
         }
-        outcome => outcome,
     }
 }
 
@@ -179,7 +188,7 @@ async fn connect_once<H: Host>(
         }
     };
     let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
-        .and_then(|agreement| match Terms::of(&peer_offer) == terms {
+        .and_then(|agreement| match terms.are_kept_by(&peer_offer) {
             true => Ok(agreement),
             false => Err("the peer changed the ordering, the upper layer protocol or the tunnel".to_owned()),
         })
@@ -318,7 +327,10 @@ async fn answer<H: Host>(
     check_share(shared, Source::of(peer.ip()))?;
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
-    let mut own = make_offer(&shared.host.local(), cid, Terms::of(&peer_offer), shared.host.regions());
+    let terms = Terms::of(&peer_offer);
+    // Offered only in answer to an offer, which an older peer does not make.
+    let terms = Terms { rack_tlp: terms.rack_tlp && shared.tuning.rack_tlp, ..terms };
+    let mut own = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
     check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;
     // The clock in the offer is that of now, not of the time before the search.

@@ -120,6 +120,10 @@ pub struct Offer {
     pub max_segment: u32,
     /// Whether requests are delivered in RSN order. The connecting end decides.
     pub ordered: bool,
+    /// Whether this end has the RACK-TLP extension on (F-9.1.6-9). It is on if both ends offer it. Not in the message if
+    /// this end does not, so that a node that does not know it still understands the offer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rack_tlp: bool,
     /// The upper layer protocol. The connecting end decides. Not in the message if it is RDMA, so that a node that
     /// knows no other still understands it.
     #[serde(default, skip_serializing_if = "Ulp::is_rdma")]

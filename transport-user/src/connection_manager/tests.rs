@@ -554,6 +554,7 @@ fn offer_by_hand() -> Offer {
         mtu: 9000,
         max_segment: 4096,
         ordered: false,
+        rack_tlp: false,
         ulp: Ulp::Rdma,
         tunnel: None,
         probe: None,

@@ -128,7 +128,7 @@ impl Direction<'_> {
     /// Returns the number of copies of reliable packets after the first.
     fn copies(&self) -> u64 {
         let s = &self.sender.connections;
-        s.retransmitted_early + s.retransmitted_timeout + s.resyncs_sent
+        s.retransmitted_early + s.retransmitted_timeout + s.tail_probes + s.resyncs_sent
     }
 
     /// Returns the numbers of frames by the way in which they left the sender.
@@ -161,6 +161,7 @@ impl Direction<'_> {
             .left("new packets", s.packets_sent)
             .left("retransmitted early", s.retransmitted_early)
             .left("retransmitted by timeout", s.retransmitted_timeout)
+            .left("tail probes", s.tail_probes)
             .left("Resyncs", s.resyncs_sent)
             .left("ACKs and NACKs", acks_sent(s));
         let equation =

@@ -116,11 +116,12 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
     match command {
         Conn::List => list(&node.ask(request::Connections {}).await?, json),
         Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, ulp, inner_local, inner_peer, congestion } => {
+        Conn::Connect { peer, unordered, rack_tlp, ulp, inner_local, inner_peer, congestion } => {
             let call = request::Connect {
                 address: peer.address,
                 port: peer.port,
                 ordered: !unordered,
+                rack_tlp,
                 ulp: ulp.into(),
                 tunnel: inner_local.zip(inner_peer).map(|(local, peer)| Tunnel { local, peer }),
                 congestion: congestion.into(),
@@ -214,7 +215,8 @@ fn list(connections: &[ListedConnection], json: bool) {
             ("SENT", &|row| row.info.statistics.packets_sent.to_string()),
             ("RESENT", &|row| {
                 let statistics = &row.info.statistics;
-                (statistics.retransmitted_early + statistics.retransmitted_timeout).to_string()
+                (statistics.retransmitted_early + statistics.retransmitted_timeout + statistics.tail_probes)
+                    .to_string()
             }),
             ("RECEIVED", &|row| row.info.statistics.packets_received.to_string()),
         ],

@@ -103,6 +103,9 @@ pub struct Connect {
     pub port: u16,
     /// Whether the connection is ordered.
     pub ordered: bool,
+    /// Whether to offer the RACK-TLP extension. Absent or false: as the node's tuning says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rack_tlp: bool,
     /// The upper layer protocol.
     #[serde(default)]
     pub ulp: Ulp,

@@ -218,7 +218,8 @@ impl NodeService {
         if let Some(tunnel) = what.tunnel {
             tunnel.check().map_err(Failure::invalid)?;
         }
-        let terms = Terms { ordered: what.ordered, ulp: what.ulp, tunnel: what.tunnel };
+        let request::Connect { ordered, rack_tlp, ulp, tunnel, .. } = *what;
+        let terms = Terms { ordered, rack_tlp, ulp, tunnel };
         let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
         if !what.congestion.is_empty() {
             self.connection(cid.0)?.set_congestion(congestion).await?;
