@@ -286,8 +286,9 @@ impl Rack {
     }
 
     /// Returns how long a packet may be late: a quarter of the smallest round trip time, and the coalescing time. TCP
-    /// acknowledges at once what fills a hole (RFC 5681, 4.2), Falcon only when that time is over (F-9.1.6-1). While no packet was seen out of order, more packets above the first
-    /// hole than the out-of-order distance mean loss at once (RFC 8985, 6.2, step 4).
+    /// acknowledges at once what fills a hole (RFC 5681, 4.2), Falcon only when that time is over (F-9.1.6-1). While no
+    /// packet was seen out of order, more packets above the first hole than the out-of-order distance mean loss at once
+    /// (RFC 8985, 6.2, step 4).
     #[inline(always)]
     fn reordering_window(&self, delivered: Bitmap128, tuning: &Tuning, times: &PathTimes) -> Ticks {
         let above = delivered.count_ones() - delivered.trailing_ones();

@@ -66,8 +66,8 @@ impl Line {
     }
 }
 
-/// F-9.1.6-9: the loss of the last packets is repaired in three round trips, not after a timeout. One probe finds them
-/// all. Without RACK-TLP, the timeout does.
+/// F-9.1.6-9: the loss of the last packets is repaired within seven round trips of the start of the burst, not after a
+/// timeout. One probe finds them all. Without RACK-TLP, the timeout does.
 #[test]
 fn a_lost_tail_does_not_wait_for_the_timeout() {
     for lost in [1, 2, 5] {
