@@ -11,13 +11,13 @@ use tiercel_tests::verifier::{Cost, PROGRAMS, costs, costs_of};
 /// change them slightly, see [`SLACK`]. If you make a program more expensive on purpose, raise its line and
 /// give the reason in the commit. If you make it cheaper, lower its line.
 const RATCHET: [(&str, [u32; 3]); PROGRAMS.len()] = [
-    ("wire", [230_630, 464, 19_301]),
+    ("wire", [231_120, 480, 19_347]),
     ("engine", [359_341, 416, 13_587]),
-    ("redeliver", [90_594, 288, 9_334]),
+    ("redeliver", [92_270, 288, 9_406]),
     ("exchange", [60, 32, 62]),
-    ("wire_recorded", [282_797, 544, 22_262]),
+    ("wire_recorded", [283_799, 544, 22_395]),
     ("engine_recorded", [429_282, 512, 16_375]),
-    ("redeliver_recorded", [103_181, 416, 11_913]),
+    ("redeliver_recorded", [102_991, 416, 11_971]),
 ];
 
 /// By how many percent a program may exceed its line: for the verifier's work, which changes much with small
