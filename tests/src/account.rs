@@ -135,7 +135,7 @@ fn packets((node, connection): (&Node, &Connection), peer: &Connection, link: &L
     // A duplicate of a push that waits for its ULP is handed over again instead (D-43).
     let counted = of(Counter::DropDuplicate) + of(Counter::DropOldDuplicate);
     assert!(counted <= mine.duplicates && mine.duplicates <= counted + mine.nacks_sent, "{here:?}, {mine:?}");
-    let resent = theirs.retransmitted_early + theirs.retransmitted_timeout + theirs.tail_probes;
+    let resent = theirs.retransmissions();
     assert!(mine.duplicates <= resent + link.duplicated, "a duplicate from nowhere: {mine:?}, {theirs:?}");
     let acknowledgements = of(Counter::Received) - mine.packets_received;
     let ignored = acknowledgements - mine.acks_received;

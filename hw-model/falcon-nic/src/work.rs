@@ -44,7 +44,6 @@ impl Before {
         let (old, new) = (&self.connection, &entry.connection);
         let (counted, counts) = (&self.statistics, &entry.tables.statistics);
         let left = |old: u32, new: u32| new.wrapping_sub(old);
-        let resent = |of: &Statistics| of.retransmitted_early + of.retransmitted_timeout + of.tail_probes;
         let acks = |of: &Statistics| of.backs_sent + of.eacks_sent + of.nacks_sent;
         StepWork {
             acknowledged: left(old.delivery.data().tx.base.0, new.delivery.data().tx.base.0)
@@ -53,7 +52,7 @@ impl Before {
             acknowledgement: counts.acks_received != counted.acks_received,
             retransmission: old.delivery.data().tx.retransmit != new.delivery.data().tx.retransmit
                 || old.delivery.request().tx.retransmit != new.delivery.request().tx.retransmit
-                || resent(counted) != resent(counts),
+                || counted.retransmissions() != counts.retransmissions(),
             transaction: old.initiator != new.initiator || old.target != new.target,
             held: counts.held != counted.held,
             // Only an inline engine has an event and a result in one step. With an external engine, the result
@@ -62,7 +61,7 @@ impl Before {
                 && counts.congestion_results != counted.congestion_results,
             coalescing: old.delivery.ack != new.delivery.ack || acks(counted) != acks(counts),
             sent_new: counts.packets_sent != counted.packets_sent,
-            sent_again: resent(counted) != resent(counts),
+            sent_again: counted.retransmissions() != counts.retransmissions(),
         }
     }
 }

@@ -126,8 +126,8 @@ impl Case {
             match stroke {
                 0 => window.queue_retransmission(offset, packet),
                 1 => packet.attempts = rng.random_range(0..6),
-                3 => packet.flags |= PacketFlags::RESENT,
-                2 => {
+                2 => packet.flags |= PacketFlags::RESENT,
+                3 => {
                     packet.flags |= PacketFlags::RNR;
                     packet.rnr_code = rng.random_range(0..32);
                 }

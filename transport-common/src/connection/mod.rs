@@ -179,6 +179,13 @@ pub struct Statistics {
     pub paced: u64,
 }
 
+impl Statistics {
+    /// Returns the number of copies of packets that were sent after the first. Resyncs are not among them.
+    pub const fn retransmissions(&self) -> u64 {
+        self.retransmitted_early + self.retransmitted_timeout + self.tail_probes
+    }
+}
+
 /// State per packet and per transaction, beside the context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]

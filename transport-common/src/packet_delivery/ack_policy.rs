@@ -28,8 +28,8 @@ impl PacketDelivery {
     }
 
     /// Starts the coalescing timer for an ACK that says nothing new: of a packet that was acknowledged before (D-22).
-    /// It follows the last ACK by [`REPEATED_ACK_TIMES`] coalescing times or more. An honest sender sends a
-    /// copy after a timeout, which is longer. A storm of copies, in which each is rarer than the coalescing time, would
+    /// It follows the last ACK by [`REPEATED_ACK_TIMES`] coalescing times or more. The standard timeout,
+    /// after which a sender sends a copy, is longer. A storm of copies, in which each is rarer than the coalescing time, would
     /// otherwise cost an ACK each.
     #[inline(never)]
     pub fn coalesce_repeated_ack(&mut self, now: FalconTime) {

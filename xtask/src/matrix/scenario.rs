@@ -175,7 +175,7 @@ fn loss(lab: &mut Lab) -> Result<String> {
 fn resent(lab: &mut Lab, cid: u64) -> Result<u64> {
     let shown: Value = serde_json::from_str(&lab.tiercel(&format!("conn show {cid} --json"), ASK_LIMIT)?)?;
     let count = |name: &str| shown["statistics"][name].as_u64().with_context(|| format!("no counter {name}"));
-    Ok(count("retransmitted_early")? + count("retransmitted_timeout")?)
+    Ok(count("retransmitted_early")? + count("retransmitted_timeout")? + count("tail_probes")?)
 }
 
 /// MTUs to try, and whether a node may refuse them.

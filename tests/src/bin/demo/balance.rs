@@ -128,7 +128,7 @@ impl Direction<'_> {
     /// Returns the number of copies of reliable packets after the first.
     fn copies(&self) -> u64 {
         let s = &self.sender.connections;
-        s.retransmitted_early + s.retransmitted_timeout + s.tail_probes + s.resyncs_sent
+        s.retransmissions() + s.resyncs_sent
     }
 
     /// Returns the numbers of frames by the way in which they left the sender.

@@ -213,11 +213,7 @@ fn list(connections: &[ListedConnection], json: bool) {
             ("FCWND", &|row| row.info.fcwnd.to_string()),
             ("RTT us", &|row| format!("{:.1}", row.info.rtt_ns as f64 / 1000.0)),
             ("SENT", &|row| row.info.statistics.packets_sent.to_string()),
-            ("RESENT", &|row| {
-                let statistics = &row.info.statistics;
-                (statistics.retransmitted_early + statistics.retransmitted_timeout + statistics.tail_probes)
-                    .to_string()
-            }),
+            ("RESENT", &|row| row.info.statistics.retransmissions().to_string()),
             ("RECEIVED", &|row| row.info.statistics.packets_received.to_string()),
         ],
     ));

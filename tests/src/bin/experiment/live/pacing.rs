@@ -219,8 +219,7 @@ impl Lab {
         let mut sums = [0; 2];
         for connection in &self.connections[..load.connections] {
             let statistics = connection.info()?.statistics;
-            sums[0] += statistics.packets_sent;
-            sums[0] += statistics.retransmitted_early + statistics.retransmitted_timeout;
+            sums[0] += statistics.packets_sent + statistics.retransmissions();
             sums[1] += statistics.paced;
         }
         Ok(sums)
