@@ -38,6 +38,7 @@ fn tables(entry: &Entry) -> Vec<(&'static str, usize, usize)> {
     vec![
         ("packets", size_of::<TxPacket>(), t.packets.as_flattened().len()),
         ("rack", size_of_val(&t.rack), 1),
+        ("nack", size_of_val(&t.nack), 1),
         ("transactions", size_of::<Transaction>(), t.transactions.len()),
         ("requests", size_of::<TargetRequest>(), t.requests.len()),
         ("responses", size_of::<Response<Answer>>(), t.responses.len()),

@@ -22,13 +22,14 @@ impl Case {
     /// Changes the context in `strokes` places.
     pub fn bend_context(&mut self, rng: &mut StdRng, strokes: u32) {
         for _ in 0..strokes {
-            match rng.random_range(0..7) {
+            match rng.random_range(0..8) {
                 0 => self.bend_configuration(rng),
                 1 => self.bend_security(rng),
                 2 => self.bend_windows(rng),
                 3 => self.bend_packets(rng),
                 4 => self.bend_timers(rng),
                 5 => self.bend_rack(rng),
+                6 => self.bend_acknowledging(),
                 _ => self.bend_queues(rng),
             }
         }
@@ -163,6 +164,15 @@ impl Case {
         if rng.random() {
             c.delivery.retransmit = Deadline::at(last);
         }
+    }
+
+    /// Lets the last ACK and the last resource NACK be recent, for so long that the case ends before.
+    fn bend_acknowledging(&mut self) {
+        let Self { entry, .. } = self;
+        let delivery = &mut entry.connection.delivery;
+        delivery.tuning.ack_coalescing = Ticks(1 << 20);
+        delivery.ack.sent = delivery.ack.report.t2;
+        entry.tables.nack.resource = delivery.ack.report.t2;
     }
 
     fn bend_timers(&mut self, rng: &mut StdRng) {

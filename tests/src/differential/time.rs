@@ -3,7 +3,7 @@
 
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::Entry;
-use transport_common::packet_delivery::{PacketFlags, REPEATED_ACK_TIMES};
+use transport_common::packet_delivery::PacketFlags;
 use transport_common::transaction::RequestState;
 use transport_common::units::{Deadline, FalconTime, InterPacketGap, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::nack::rnr_timeout;
@@ -53,7 +53,7 @@ impl Case {
         let ack = &mut c.delivery.ack;
         // An ACK that says nothing new waits until `again`, unless that is less than a coalescing time away.
         let coalescing = c.delivery.tuning.ack_coalescing.0;
-        let apart = coalescing.saturating_mul(REPEATED_ACK_TIMES);
+        let apart = c.delivery.tuning.repeat_interval().0;
         let again = clear(ack.sent.0.wrapping_add(shift).wrapping_add(apart), now.ticks());
         let soon = clear(again.wrapping_sub(coalescing), now.ticks());
         let soon = if soon == again.wrapping_sub(coalescing) { soon } else { far_ahead(now.ticks()) };
@@ -72,6 +72,9 @@ impl Case {
         }
         let (rto, timeout) = (c.congestion.rto.0, c.initiator.timeout.0);
         let tables = &mut self.entry.tables;
+        // A resource NACK may be sent again from then on.
+        let again = tables.nack.resource.0.wrapping_add(shift).wrapping_add(apart);
+        tables.nack.resource.0 = clear(again, now.ticks()).wrapping_sub(apart);
         for packet in tables.packets.as_flattened_mut() {
             let rnr =
                 if packet.flags.contains(PacketFlags::RNR) { rnr_timeout(packet.rnr_code).0 } else { 0 };

@@ -28,7 +28,7 @@ use crate::congestion::control::Congestion;
 use crate::congestion::control::Start;
 use crate::ids::Cid;
 use crate::packet_delivery::{
-    Lane, PacketDelivery, PacketTables, Rack, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
+    Lane, NackState, PacketDelivery, PacketTables, Rack, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
 };
 use crate::resources::Occupancy;
 use crate::security::{Security, SecurityDrops};
@@ -194,6 +194,8 @@ pub struct Tables {
     pub packets: PacketTables,
     /// RACK-TLP.
     pub rack: Rack,
+    /// NACK generation.
+    pub nack: NackState,
     /// Our transactions by RSN.
     pub transactions: [Transaction; TRANSACTIONS],
     /// The peer's unfinished requests: by RSN (ordered) or by window and PSN (unordered).
@@ -212,6 +214,7 @@ pub struct Tables {
 pub struct TablesBits {
     packets: [[<TxPacket as CheckedBitPattern>::Bits; PACKETS]; 2],
     rack: Rack,
+    nack: NackState,
     transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
     requests: [<TargetRequest as CheckedBitPattern>::Bits; TRANSACTIONS],
     responses: [<Response<Answer> as CheckedBitPattern>::Bits; RESPONSES],
@@ -315,7 +318,7 @@ impl Entry {
 
 const _: () = {
     let requests = TRANSACTIONS * (size_of::<Transaction>() + size_of::<TargetRequest>());
-    let packets = size_of::<PacketTables>() + size_of::<Rack>();
+    let packets = size_of::<PacketTables>() + size_of::<Rack>() + size_of::<NackState>();
     let parts = packets + requests + size_of::<Responses<Answer>>() + size_of::<Statistics>() + 8;
     assert!(size_of::<Tables>() == parts && size_of::<TablesBits>() == parts);
     assert!(size_of::<Response<Answer>>() == 8 + size_of::<Answer>() && align_of::<Answer>() == 8);

@@ -95,7 +95,8 @@ impl Entry {
         let verdict = self.connection.delivery.judge(ack);
         if verdict == AckVerdict::Applied {
             if self.connection.delivery.tuning.rack_tlp != 0 {
-                self.note_delivered(ack, now);
+                self.note_delivered(ack, Window::Data, now);
+                self.note_delivered(ack, Window::Request, now);
             }
             if ack.selective != 0 || ack.data_base != self.connection.delivery.data().tx.base {
                 self.acknowledge_window(ack, queues, Window::Data);
@@ -107,12 +108,13 @@ impl Entry {
         verdict
     }
 
-    /// Lets RACK-TLP note what an acknowledgement shows to be delivered, before it is applied.
+    /// Lets RACK-TLP note what an acknowledgement shows to be delivered of one window, before it is applied. One window
+    /// at a time, because the bitmaps of both do not fit the stack of a BPF program.
     #[inline(never)]
-    fn note_delivered(&mut self, ack: &Acknowledgement, now: FalconTime) {
+    fn note_delivered(&mut self, ack: &Acknowledgement, window: Window, now: FalconTime) {
         let Self { connection: c, tables } = self;
         let times = c.congestion.path_times(now);
-        tables.rack.note_delivered(&c.delivery, &tables.packets, ack, &times);
+        tables.rack.note_delivered(&c.delivery, &tables.packets, ack, window, &times);
     }
 
     #[inline(never)]

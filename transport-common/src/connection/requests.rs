@@ -47,8 +47,7 @@ pub(super) fn on_request(
             }
         }
         Arrived::NoRoom => {
-            s.output.report.raised.raise(Counter::DropResources);
-            nack(entry, s, Refusal::NO_ROOM, now);
+            no_room(entry, s, now);
         }
         Arrived::Past => {
             // D-53: a protocol error. The packet is acknowledged, because its sender would otherwise repeat it for
@@ -313,8 +312,7 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
     if cell == NO_CELL {
         // An RNR NACK already makes the peer send the packet again (D-43).
         if s.output.packet.present == 0 {
-            s.output.report.raised.raise(Counter::DropResources);
-            nack(entry, s, Refusal::NO_ROOM, now);
+            no_room(entry, s, now);
         }
         return;
     }
@@ -382,6 +380,17 @@ fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues
     if c.responder.is_ready(Application(queues)) {
         c.target.ulp_ready();
         s.output.report.wake = 1;
+    }
+}
+
+/// Refuses the packet in the step's input because it needs a table entry or a cell that there is not (F-11-16). The
+/// NACK is left out if the last one of this kind was sent shortly before.
+#[inline(always)]
+fn no_room(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
+    s.output.report.raised.raise(Counter::DropResources);
+    let apart = entry.connection.delivery.tuning.repeat_interval();
+    if entry.tables.nack.send_resource_nack(now.ticks(), apart) {
+        nack(entry, s, Refusal::NO_ROOM, now);
     }
 }
 

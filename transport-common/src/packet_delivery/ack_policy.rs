@@ -1,11 +1,17 @@
 //! Decides when to acknowledge and with which packet (F-9.1.6), and when to ask the peer for an ACK (F-9.1.3.1).
 
-use super::PacketDelivery;
+use super::{PacketDelivery, Tuning};
 use crate::units::{Deadline, FalconTime, Fcwnd, Ticks};
 
-/// An ACK that says nothing new follows the last one by this many coalescing times or more. With the standard time of
-/// 8 us that is 128 us: an eighth of the standard smallest timeout of a sender, and rare enough in a storm of copies.
-pub const REPEATED_ACK_TIMES: u32 = 16;
+impl Tuning {
+    /// Returns the time after an ACK until one may be sent that says nothing new, and between two resource NACKs: 16
+    /// coalescing times. With the standard time of 8 us that is 128 us: an eighth of the standard smallest timeout of
+    /// a sender, and rare enough in a storm.
+    #[inline(always)]
+    pub const fn repeat_interval(&self) -> Ticks {
+        Ticks(self.ack_coalescing.0.saturating_mul(16))
+    }
+}
 
 impl PacketDelivery {
     /// Records what a packet of the peer says about the path (D-13, D-14). The packet passed all checks up to the
@@ -28,9 +34,9 @@ impl PacketDelivery {
     }
 
     /// Starts the coalescing timer for an ACK that says nothing new: of a packet that was acknowledged before (D-22).
-    /// It follows the last ACK by [`REPEATED_ACK_TIMES`] coalescing times or more. The standard timeout,
-    /// after which a sender sends a copy, is longer. A storm of copies, in which each is rarer than the coalescing time, would
-    /// otherwise cost an ACK each.
+    /// It follows the last ACK by [`Tuning::repeat_interval`] or more. The standard timeout, after which a sender
+    /// sends a copy, is longer. A storm of copies, in which each is rarer than the coalescing time, would otherwise
+    /// cost an ACK each.
     #[inline(never)]
     pub fn coalesce_repeated_ack(&mut self, now: FalconTime) {
         if self.ack.coalescing.is_armed() {
@@ -45,8 +51,7 @@ impl PacketDelivery {
     /// Returns the time until an ACK may be sent that says nothing new.
     #[inline(always)]
     fn rest_before_repeated_ack(&self, now: FalconTime) -> Ticks {
-        let apart = self.tuning.ack_coalescing.0.saturating_mul(REPEATED_ACK_TIMES);
-        Ticks(apart.saturating_sub(now.since(self.ack.sent).0))
+        Ticks(self.tuning.repeat_interval().0.saturating_sub(now.since(self.ack.sent).0))
     }
 
     /// Makes an ACK due now: the peer asked for it (F-9.1.6-2), or the coalescing timer ran out (F-9.1.6-5).

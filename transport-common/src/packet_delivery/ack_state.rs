@@ -1,6 +1,6 @@
 //! State of acknowledgement generation.
 
-use crate::units::{Deadline, FalconTime};
+use crate::units::{Deadline, FalconTime, Ticks};
 use bytemuck::{Pod, Zeroable};
 
 /// What the receiver reports about the forward path (F-10.1-5, D-13).
@@ -45,5 +45,29 @@ impl AckState {
     pub fn copy_received(&mut self, threshold: u32) -> bool {
         self.copies = self.copies.saturating_add(1);
         u32::from(self.copies) > threshold && self.copies.is_power_of_two()
+    }
+}
+
+/// State of NACK generation. It is stored beside the context.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct NackState {
+    /// When the last resource NACK was sent.
+    pub resource: FalconTime,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+impl NackState {
+    /// Returns whether a resource NACK is sent now, and books it: the last one was sent `apart` ago or more. Such a
+    /// NACK tells congestion control about the receiver, and the sender repeats the packet by its timeout in any case.
+    /// So a storm of packets for which there is no room costs one NACK in that time (F-11-16).
+    #[inline(always)]
+    pub fn send_resource_nack(&mut self, now: FalconTime, apart: Ticks) -> bool {
+        let send = now.since(self.resource) >= apart;
+        if send {
+            self.resource = now;
+        }
+        send
     }
 }

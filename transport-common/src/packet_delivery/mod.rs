@@ -17,8 +17,7 @@ use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use bytemuck::{Pod, Zeroable};
 
-pub use ack_policy::REPEATED_ACK_TIMES;
-pub use ack_state::{AckState, PathReport};
+pub use ack_state::{AckState, NackState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
 pub use rack::{PathTimes, Rack, RackFlags};
 pub use receive_window::{Arrival, ReceiveWindow};

@@ -89,37 +89,37 @@ struct Search<'a> {
 }
 
 impl Rack {
-    /// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered: the packets
-    /// that it acknowledges and, in the data window, what the peer has received.
+    /// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered of one
+    /// window: the packets that it acknowledges and, in the data window, what the peer has received.
     #[inline(always)]
     pub fn note_delivered(
         &mut self,
         delivery: &PacketDelivery,
         packets: &PacketTables,
         ack: &Acknowledgement,
+        window: Window,
         times: &PathTimes,
     ) {
-        let w = &delivery.data().tx;
-        let advance = ack.data_base.distance_from(w.base);
-        let selected = ack.data_acknowledged.or(ack.data_received).shift_left(advance);
-        let received = self.received_from(w.base);
-        let known = w.acknowledged.or(received);
-        let delivered = Bitmap128::low_mask(advance).or(selected);
-        self.received = received.or(delivered);
-        self.received_base = w.base;
-        let search = Search { window: Window::Data, base: w.base, highest: known.top(), times };
-        self.note_all(&packets[Window::Data as usize], delivered.and_not(known), &search);
-        let mut news = advance != 0 || !delivered.and_not(known).is_zero();
-        let w = &delivery.request().tx;
-        let advance = ack.request_base.distance_from(w.base);
-        let delivered = Bitmap128::low_mask(advance).or(ack.request.shift_left(advance));
-        let known = w.acknowledged;
-        news |= advance != 0 || !delivered.and_not(known).is_zero();
-        if news {
+        let w = &delivery.lanes[window.index()].tx;
+        let (base, selected) = match window {
+            Window::Data => (ack.data_base, ack.data_acknowledged.or(ack.data_received)),
+            Window::Request => (ack.request_base, ack.request),
+        };
+        let advance = base.distance_from(w.base);
+        let delivered = Bitmap128::low_mask(advance).or(selected.shift_left(advance));
+        let mut known = w.acknowledged;
+        if matches!(window, Window::Data) {
+            let received = self.received_from(w.base);
+            known = known.or(received);
+            self.received = received.or(delivered);
+            self.received_base = w.base;
+        }
+        let news = delivered.and_not(known);
+        if advance != 0 || !news.is_zero() {
             self.flags |= RackFlags::NEWS;
         }
-        let search = Search { window: Window::Request, base: w.base, highest: known.top(), times };
-        self.note_all(&packets[Window::Request as usize], delivered.and_not(known), &search);
+        let search = Search { window, base: w.base, highest: known.top(), times };
+        self.note_all(&packets[window.index()], news, &search);
     }
 
     #[inline(never)]

@@ -297,6 +297,26 @@ fn copies_in_a_storm_share_acks_and_new_packets_do_not_wait_for_them() {
     }
 }
 
+/// F-11-16, D-39: packets for which there is no room are refused by resource NACKs 16 coalescing times or more apart,
+/// however many come. Other NACKs do not wait, and nothing is lost: the refused packets are accepted later.
+#[test]
+fn refused_packets_in_a_storm_share_resource_nacks() {
+    let (mut p, sent) = pair(true, &[true, true, true]);
+    p.b.withhold_cells(CELLS);
+    let repeated = 16 * 8;
+    let mut nacks = Vec::new();
+    for now in (10..10 + 10 * repeated).step_by(10) {
+        nacks.extend(p.b.receive(&sent[1], at(now)).map(|nack| (now, nack.packet.nack_code)));
+    }
+    assert!((8..=10).contains(&nacks.len()), "{nacks:?}");
+    assert_eq!(p.b.entry.tables.statistics.nacks_sent, nacks.len() as u64);
+    assert_eq!(u64::from(p.b.count(Counter::DropResources)), repeated, "each packet is counted");
+    assert!(nacks.iter().all(|nack| nack.1 == NO_RESOURCES));
+    assert!(nacks.windows(2).all(|two| two[1].0 - two[0].0 >= repeated), "{nacks:?}");
+    p.run(20 + 10 * repeated, 4 * RTO_MICROS);
+    assert_eq!(p.b.delivered, [1, 2, 3]);
+}
+
 /// F-9.2.1-3, F-9.2.2.4-2: the OWN bit of each window is reported by the next EACK, not by the one after it, and
 /// not by a NACK (D-33).
 #[test]

@@ -67,7 +67,9 @@ impl End {
             data_received: received,
             ..Acknowledgement::default()
         };
-        self.rack.note_delivered(&self.delivery, &self.packets, &ack, &times(ticks));
+        for window in [Window::Data, Window::Request] {
+            self.rack.note_delivered(&self.delivery, &self.packets, &ack, window, &times(ticks));
+        }
         for window in [Window::Data, Window::Request] {
             let mut new = self.delivery.acknowledge(window, &ack);
             let packets = &mut self.packets[window as usize];

@@ -99,23 +99,24 @@ fn duplicates_by_state() {
     assert_eq!(p.b.delivered, [1, 2, 3], "each exactly once");
 }
 
-/// D-23, F-8.5.3.1-1, F-8.5.3.3-1, F-11-16: without a cell nothing is marked, and the packet is accepted later.
+/// D-23, F-8.5.3.1-1, F-8.5.3.3-1, F-11-16: without a cell nothing is marked, and the packet is accepted later. The
+/// two packets come so far apart that each is refused by a NACK.
 #[test]
 fn resource_nack_marks_nothing() {
     let (mut p, sent) = sent(true, 4);
     p.b.withhold_cells(CELLS);
-    for (wire, window) in [(&sent[1], 1), (&sent[2], 0)] {
-        let nack = p.b.receive(wire, at(1)).expect("a NACK at once");
+    for (wire, window, now) in [(&sent[1], 1, at(1)), (&sent[2], 0, at(131))] {
+        let nack = p.b.receive(wire, now).expect("a NACK at once");
         assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, NO_RESOURCES));
         assert_eq!((nack.packet.psn, nack.packet.nack_window), (wire.packet.psn, window), "F-7.8-6");
-        p.a.receive(&nack, at(2));
+        p.a.receive(&nack, now);
     }
     let c = &p.b.entry.connection;
     assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
     assert_eq!(p.b.count(Counter::DropResources), 2);
     // The next request in order needs no cell. The others are sent again by their timers.
-    p.b.receive(&sent[0], at(3));
-    p.run(10, 4 * RTO_MICROS);
+    p.b.receive(&sent[0], at(132));
+    p.run(140, 4 * RTO_MICROS);
     assert_eq!(p.b.delivered, [1, 2, 3, 4]);
     assert_eq!(p.a.completed().len(), 4);
 }
