@@ -10,6 +10,7 @@ mod refusal;
 mod requests;
 mod retransmission;
 mod rnr;
+mod timeout;
 mod transactions;
 mod windows;
 
@@ -29,6 +30,7 @@ pub(super) fn catalogue() -> Vec<Check> {
         rnr::CHECKS,
         early::CHECKS,
         exhaustion::CHECKS,
+        timeout::CHECKS,
     ];
     checks.concat().into_iter().map(Check::of_initiator).collect()
 }
