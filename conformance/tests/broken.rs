@@ -79,7 +79,9 @@ fn a_check_of_several_things_fails_on_a_device_that_breaks_one_of_them() {
 
 #[test]
 fn a_check_without_the_setting_that_it_needs_names_the_option() {
-    for (clause, option) in [("F-9.1.5-1", "--attempts"), ("F-11-19", "--transaction-timeout")] {
+    for (clause, option) in
+        [("F-9.1.5-1", "--attempts"), ("F-11-6", "--attempts"), ("F-11-19", "--transaction-timeout")]
+    {
         let check = of_initiator(clause);
         let (mut device, mut subjects) = (Device::new(Broken::sound()), subjects());
         subjects[0].settings = Settings::default();

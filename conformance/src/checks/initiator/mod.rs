@@ -2,6 +2,7 @@
 
 mod acknowledgement;
 mod answers;
+mod death;
 mod early;
 mod exhaustion;
 mod format;
@@ -31,6 +32,8 @@ pub(super) fn catalogue() -> Vec<Check> {
         early::CHECKS,
         exhaustion::CHECKS,
         timeout::CHECKS,
+        // Nothing may follow on the same connection.
+        death::CHECKS,
     ];
     checks.concat().into_iter().map(Check::of_initiator).collect()
 }
