@@ -53,7 +53,7 @@ impl Needs {
 ///
 /// A check of the target that passes leaves nothing open: the peer has acknowledged every packet of the tester.
 /// A check of the initiator may leave the peer's requests open: the tester acknowledges and answers them before
-/// the next check.
+/// the next check. A check that ends its connection has to be the last on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
     /// Id of the clause in `docs/spec`.

@@ -58,6 +58,8 @@ pub struct Settings {
     pub ncwnd: Option<u32>,
     /// How often the peer retransmits a packet by timeout before it gives the packet up.
     pub attempts: Option<u32>,
+    /// How long a transaction may take before the peer ends it with an error (F-11-19).
+    pub transaction_timeout: Option<Duration>,
     /// The fabric window up to which every packet has AR.
     pub ack_request_threshold: Option<u32>,
     /// Percent of the packets that have AR if the fabric window is larger.

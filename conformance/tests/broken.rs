@@ -4,7 +4,7 @@ mod device;
 mod variants;
 
 use device::{Broken, Device, patience, subjects};
-use falcon_conformance::{Check, Checked, Verdict, catalogue, run};
+use falcon_conformance::{Check, Checked, Role, Settings, Verdict, catalogue, run};
 
 fn checked(broken: Broken, checks: &[Check]) -> Vec<Checked> {
     let mut all = Vec::new();
@@ -58,6 +58,42 @@ fn each_check_fails_on_a_device_that_breaks_its_clause() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn of_initiator(clause: &str) -> Check {
+    let is_meant = |check: &Check| check.role == Role::Initiator && check.clause == clause;
+    catalogue().into_iter().find(is_meant).expect("a check of the clause")
+}
+
+#[test]
+fn a_check_of_several_things_fails_on_a_device_that_breaks_one_of_them() {
+    let mut wrong = Vec::new();
+    for (number, (clause, broken)) in variants::parts().into_iter().enumerate() {
+        let all = checked(broken, &[of_initiator(clause)]);
+        if !matches!(all[0].verdict, Verdict::Fail { .. }) {
+            wrong.push(format!("device {number}: {}", shown(&all[0])));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_check_without_the_setting_that_it_needs_names_the_option() {
+    for (clause, option) in
+        [("F-9.1.5-1", "--attempts"), ("F-11-6", "--attempts"), ("F-11-19", "--transaction-timeout")]
+    {
+        let check = of_initiator(clause);
+        let (mut device, mut subjects) = (Device::new(Broken::sound()), subjects());
+        subjects[0].settings = Settings::default();
+        let mut verdict = None;
+        let mut desk = device.desk();
+        run(&mut device, Some(&mut desk), &subjects, patience(), &[check], |checked| {
+            verdict = Some(checked.verdict);
+        })
+        .expect("the device answers");
+        let Some(Verdict::Skipped { reason }) = verdict else { panic!("{clause}: {verdict:?}") };
+        assert!(reason.contains(option), "{clause}: {reason}");
+    }
 }
 
 #[test]

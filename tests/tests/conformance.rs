@@ -35,6 +35,7 @@ fn file(own: &Host, peer: &Host, side: usize) -> String {
         "[node]\ninterface = \"{}\"\naddress = \"{}\"\n\
          [node.congestion]\nplacement = \"constant\"\n\
          [node.tuning]\nrto = \"200ms\"\nmin_rto = \"200ms\"\nmax_retransmit_attempts = 4\n\
+         transaction_timeout = \"4s\"\n\
          initial_fcwnd = 8\ninitial_ncwnd = 6\nar_threshold = 2\nar_percent = 20\n{}{}",
         Host::INTERFACE,
         own.ipv4,
@@ -42,6 +43,10 @@ fn file(own: &Host, peer: &Host, side: usize) -> String {
         connection(1, false),
     )
 }
+
+/// What the tester is told about the node.
+const TOLD: &str =
+    "--fcwnd 8 --ncwnd 6 --attempts 4 --transaction-timeout 4s --ar-threshold 2 --ar-percent 20";
 
 /// A node at host A, and the tester's file for host B.
 struct Bench {
@@ -96,10 +101,8 @@ fn the_xdp_datapath_passes_every_check() -> Result<()> {
     let bench = Bench::up()?;
     let pcap = bench.directory.path().join("run.pcapng");
     let trigger = bench.trigger()?;
-    let told =
-        ["--fcwnd", "8", "--ncwnd", "6", "--attempts", "4", "--ar-threshold", "2", "--ar-percent", "20"];
     let options = ["--json", "--pcap", pcap.to_str().context("a plain path")?, "--trigger", &trigger];
-    let outcome = bench.test(&[&options[..], &told].concat())?;
+    let outcome = bench.test(&options.into_iter().chain(TOLD.split(' ')).collect::<Vec<_>>())?;
     let report: Value = serde_json::from_str(&outcome.stdout).with_context(|| format!("{outcome:?}"))?;
     let clauses = report["clauses"].as_array().context("a list")?;
     let wrong: Vec<_> = clauses.iter().filter(|clause| clause["verdict"] != "pass").collect();
@@ -116,6 +119,13 @@ fn the_xdp_datapath_passes_every_check() -> Result<()> {
     assert_eq!(frames.len(), packets);
     assert!(frames.iter().filter(|frame| decode_frame(&frame.data).error.is_none()).count() * 2 > packets);
     assert!(frames.windows(2).all(|two| two[0].timestamp <= two[1].timestamp));
+
+    // The last checks have ended both connections (F-11-6). After a reset the tester can use them again.
+    for cid in ["5", "6"] {
+        bench.node.ok(&["conn", "reset", cid])?;
+    }
+    let again = bench.test(&["--only", "F-7.2-2"])?;
+    assert_eq!(again.code, 0, "{again:?}");
     Ok(())
 }
 
@@ -190,6 +200,7 @@ fn wrong_arguments_are_explained() -> Result<()> {
         // A clause of the other role.
         (&["--config", config, "--only", "F-11-21"], "of this role"),
         (&["--config", config, "--silence", "0s"], "1ms to 600s"),
+        (&["--config", config, "--transaction-timeout", "3600s"], "1ms to 600s"),
     ] {
         let outcome = tiercel(&[&peer, options].concat())?;
         assert_eq!(outcome.code, 2, "{outcome:?}");

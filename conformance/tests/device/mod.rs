@@ -5,6 +5,7 @@ mod application;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use falcon_conformance::{Flow, Parts, Patience, Settings, Start, Subject, Wire};
 use host_nic::{HostConfig, HostNic, testbed};
@@ -33,6 +34,8 @@ pub(crate) const ATTEMPTS: u32 = 4;
 pub(crate) const FCWND: u32 = 8;
 pub(crate) const NCWND: u32 = 6;
 const ACK_REQUEST_PERCENT: u32 = 20;
+/// How long a transaction of the device may take.
+pub(crate) const TRANSACTION_TIMEOUT: Ticks = Ticks::from_nanos(2_000_000_000);
 /// Time of a packet on the network, picoseconds.
 const DELAY: u64 = 5_000_000;
 const KEY: u32 = 1;
@@ -171,6 +174,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
             fcwnd: Some(FCWND),
             ncwnd: Some(NCWND),
             attempts: Some(ATTEMPTS),
+            transaction_timeout: Some(Duration::from_nanos(TRANSACTION_TIMEOUT.as_nanos())),
             ack_request_threshold: Some(2),
             ack_request_percent: Some(ACK_REQUEST_PERCENT),
         },
@@ -188,6 +192,7 @@ fn parameters(cid: u32) -> Parameters {
     parameters.config.local_function = FUNCTIONS[1];
     parameters.config.peer_function = FUNCTIONS[0];
     parameters.config.max_retransmit_attempts = ATTEMPTS;
+    parameters.config.transaction_timeout = TRANSACTION_TIMEOUT;
     (parameters.tx_spi, parameters.rx_spi) = (SPIS[1], SPIS[0]);
     (parameters.tx, parameters.rx) = (initial(1), initial(0));
     parameters.rto = RTO;

@@ -18,6 +18,11 @@ pub(crate) fn breaking(check: &Check) -> Option<Broken> {
     }
 }
 
+/// Returns devices that each break another part of a clause of the initiator.
+pub(crate) fn parts() -> Vec<(&'static str, Broken)> {
+    initiator::parts()
+}
+
 fn target(clause: &str) -> Option<Broken> {
     format::breaking(clause)
         .or_else(|| fields::breaking(clause))

@@ -3,7 +3,7 @@
 use transport_common::units::{PicosecondSpan, Picoseconds};
 
 use super::exhaustion::count_copies;
-use super::requests::{Read, Write, burst, need_windows, timeout};
+use super::requests::{Read, Write, attempts, burst, need_windows, timeout};
 use crate::check::Check;
 use crate::received::Received;
 use crate::session::Session;
@@ -135,9 +135,7 @@ fn own_of_requests(s: &mut Session<'_>) -> Outcome {
 }
 
 fn not_counted(s: &mut Session<'_>) -> Outcome {
-    let Some(attempts) = s.subject.settings.attempts else {
-        return Err(Stop::Skip("give --attempts of the peer".to_owned()));
-    };
+    let attempts = attempts(s)?;
     let (pushes, until) = six(s, Write)?;
     let told = Told { acknowledged: 0b11_1110, received: 0b11_1110, ..Told::default() };
     send(s, told, 1)?;

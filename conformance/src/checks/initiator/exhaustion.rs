@@ -1,15 +1,19 @@
 //! Requests that the peer gives up, and the Resyncs in their place (sections 7.6, 9.1.5, 9.1.8 and 11).
 
-use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, request};
+use super::requests::{PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, attempts, request};
 use crate::check::Check;
 use crate::checks::given_up;
 use crate::received::Received;
 use crate::session::Session;
 use crate::trigger::Operation;
-use crate::verdict::{Outcome, Stop, judge};
+use crate::verdict::{Outcome, judge};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check::new("F-9.1.5-1", "a push is sent again as often as is configured, and then given up", attempts),
+    Check::new(
+        "F-9.1.5-1",
+        "a push is sent again as often as is configured, and then given up",
+        given_attempts,
+    ),
     Check::new("F-11-5", "a push at its last attempt becomes a Resync", given_up),
     Check::new("F-7.6-1", "the Resync has 32 bytes, and its reserved bits are 0", layout),
     Check::new("F-7.6-2", "the Resync has code 3", code),
@@ -42,10 +46,8 @@ fn resync(s: &mut Session<'_>, operation: Operation) -> Outcome<(Request, Receiv
     Ok((request, resync))
 }
 
-fn attempts(s: &mut Session<'_>) -> Outcome {
-    let Some(attempts) = s.subject.settings.attempts else {
-        return Err(Stop::Skip("give --attempts of the peer".to_owned()));
-    };
+fn given_attempts(s: &mut Session<'_>) -> Outcome {
+    let attempts = attempts(s)?;
     let push = request(s, Write)?;
     let found = count_copies(s, &push.packet)?;
     s.acknowledge()?;

@@ -2,6 +2,7 @@
 
 mod acknowledgement;
 mod answers;
+mod death;
 mod early;
 mod exhaustion;
 mod format;
@@ -10,6 +11,7 @@ mod refusal;
 mod requests;
 mod retransmission;
 mod rnr;
+mod timeout;
 mod transactions;
 mod windows;
 
@@ -29,6 +31,9 @@ pub(super) fn catalogue() -> Vec<Check> {
         rnr::CHECKS,
         early::CHECKS,
         exhaustion::CHECKS,
+        timeout::CHECKS,
+        // Nothing may follow on the same connection.
+        death::CHECKS,
     ];
     checks.concat().into_iter().map(Check::of_initiator).collect()
 }

@@ -5,13 +5,13 @@ use transport_common::wire::nack::{Nack, NackCode};
 use transport_common::wire::resync::ResyncCode;
 
 use super::requests::{
-    PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, copy, early, no_copies, open, request, timeout,
-    true_copy,
+    PULL_REQUEST, PUSH_DATA, RESYNC, Read, Request, Write, attempts, copy, early, no_copies, open, request,
+    timeout, true_copy,
 };
 use crate::check::Check;
 use crate::received::Received;
 use crate::session::Session;
-use crate::verdict::{Outcome, Stop, judge};
+use crate::verdict::{Outcome, judge};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new("F-9.2.4-1", "a NACK with an old base is discarded", stale),
@@ -95,9 +95,7 @@ fn pull_refused(s: &mut Session<'_>) -> Outcome {
 }
 
 fn full_attempts(s: &mut Session<'_>) -> Outcome {
-    let Some(attempts) = s.subject.settings.attempts else {
-        return Err(Stop::Skip("give --attempts of the peer".to_owned()));
-    };
+    let attempts = attempts(s)?;
     let push = request(s, Write)?;
     for _ in 0..attempts {
         true_copy(s, &push)?;

@@ -2,6 +2,7 @@
 
 use transport_common::ids::{Psn, Rsn};
 use transport_common::units::{PicosecondSpan, Picoseconds};
+use transport_common::wire::nack::{Nack, NackCode};
 
 pub(super) use crate::checks::given_up::RESYNC;
 use crate::received::Received;
@@ -189,6 +190,12 @@ pub(super) fn true_copy(s: &mut Session<'_>, request: &Request) -> Outcome<Recei
     Ok(again)
 }
 
+/// Returns how often the peer retransmits a packet before it gives the packet up.
+pub(super) fn attempts(s: &Session<'_>) -> Outcome<u32> {
+    let attempts = s.subject.settings.attempts;
+    attempts.ok_or_else(|| Stop::Skip("give --attempts of the peer".to_owned()))
+}
+
 /// Returns the peer's retransmission timeout: the shorter of the times between the first three copies of a push,
 /// because a busy machine may be late with one. It is measured once.
 pub(super) fn timeout(s: &mut Session<'_>) -> Outcome<PicosecondSpan> {
@@ -263,6 +270,12 @@ pub(super) fn acknowledge(s: &mut Session<'_>, request: &Request) -> Outcome {
         Some(psn) => s.acknowledge_below(psn.add(1), requests),
         None => s.acknowledge_below(data, request.psn().add(1)),
     }
+}
+
+/// Tells the peer that the tester is not ready for a push. `code` is that of the RNR timeout (F-7.8-9).
+pub(super) fn not_ready(s: &mut Session<'_>, push: &Request, code: u8) -> Outcome {
+    let nack = Nack { rnr_timeout_code: code, ..s.nack_of(push.psn(), NackCode::RNR) };
+    s.send_nack(&nack, None)
 }
 
 /// Answers a READ with the data that it asks for. Returns the PSN of the Pull Data.

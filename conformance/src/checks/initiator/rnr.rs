@@ -1,9 +1,11 @@
 //! What the peer does when the tester is not ready (sections 6.6.3, 7.8, 8.4.3.4 and 11, D-40 and D-41).
 
 use transport_common::units::PicosecondSpan;
-use transport_common::wire::nack::{Nack, NackCode, RNR_TIMEOUT_NANOS};
+use transport_common::wire::nack::RNR_TIMEOUT_NANOS;
 
-use super::requests::{RESYNC, Request, Write, copy, ends, open, request, timeout, true_copy};
+use super::requests::{
+    RESYNC, Request, Write, attempts, copy, ends, not_ready, open, request, timeout, true_copy,
+};
 use crate::check::Check;
 use crate::session::Session;
 use crate::trigger::Completion::Success;
@@ -38,12 +40,6 @@ fn codes(s: &mut Session<'_>) -> Outcome<Vec<u8>> {
         return Err(Stop::Skip("the peer's timeout is longer than every RNR timeout".to_owned()));
     }
     Ok(codes)
-}
-
-/// Tells the peer that the tester is not ready for a push.
-fn not_ready(s: &mut Session<'_>, push: &Request, code: u8) -> Outcome {
-    let nack = Nack { rnr_timeout_code: code, ..s.nack_of(push.psn(), NackCode::RNR) };
-    s.send_nack(&nack, None)
 }
 
 /// Returns the time in microseconds from a NACK with this code to the copy of the push.
@@ -118,9 +114,7 @@ fn only_refused(s: &mut Session<'_>) -> Outcome {
 }
 
 fn count_again(s: &mut Session<'_>) -> Outcome {
-    let Some(attempts) = s.subject.settings.attempts else {
-        return Err(Stop::Skip("give --attempts of the peer".to_owned()));
-    };
+    let attempts = attempts(s)?;
     let push = request(s, Write)?;
     for _ in 0..attempts {
         true_copy(s, &push)?;

@@ -1,11 +1,11 @@
 //! How the peer's operations end, and when (sections 6.1, 6.4, 6.6, 8.4 and 11).
 
-use transport_common::wire::nack::{Nack, NackCode};
+use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;
 
 use super::requests::{
-    Read, Request, Write, acknowledge, acknowledged, answer, burst, copy, ends, need_completions, open,
-    request, still_open, true_copy,
+    Read, Request, Write, acknowledge, acknowledged, answer, burst, copy, ends, need_completions, not_ready,
+    open, request, still_open, true_copy,
 };
 use crate::check::Check;
 use crate::draft::Draft;
@@ -163,8 +163,7 @@ fn refuse(s: &mut Session<'_>, push: &Request, code: NackCode) -> Outcome {
 fn after_rnr(s: &mut Session<'_>) -> Outcome {
     need_completions(s)?;
     let push = request(s, Write)?;
-    let nack = Nack { rnr_timeout_code: 1, ..s.nack_of(push.psn(), NackCode::RNR) };
-    s.send_nack(&nack, None)?;
+    not_ready(s, &push, 1)?;
     copy(s, &push)?;
     s.acknowledge()?;
     ends(s, push.ticket, Success)

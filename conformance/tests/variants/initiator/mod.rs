@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod answered;
+mod ended;
 mod numbers;
 mod refused;
 mod resent;
@@ -25,6 +26,12 @@ pub(super) fn breaking(clause: &str) -> Option<Broken> {
         .or_else(|| answered::breaking(clause))
         .or_else(|| refused::breaking(clause))
         .or_else(|| resent::breaking(clause))
+        .or_else(|| ended::breaking(clause))
+}
+
+/// Returns devices that break other parts of clauses, for checks that look at several things.
+pub(super) fn parts() -> Vec<(&'static str, Broken)> {
+    ended::parts()
 }
 
 /// Returns true for the second and every later packet with the same type and PSN, of the types in `kinds`.

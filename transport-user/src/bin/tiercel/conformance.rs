@@ -58,7 +58,7 @@ pub(crate) struct Conformance {
     #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
     start_within: Option<Duration>,
     /// The peer's fabric window in packets, if it is constant. Checks that need it are skipped if it is not given,
-    /// as with the next four options.
+    /// as with the next five options.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=2047))]
     fcwnd: Option<u32>,
     /// The peer's NIC window in packets, if it is constant.
@@ -67,6 +67,9 @@ pub(crate) struct Conformance {
     /// How often the peer retransmits a packet by timeout before it gives the packet up.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1000))]
     attempts: Option<u32>,
+    /// How long a transaction of the peer may take before the peer ends it with an error.
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
+    transaction_timeout: Option<Duration>,
     /// The fabric window, in packets, up to which every packet of the peer has AR.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=2047))]
     ar_threshold: Option<u32>,
@@ -279,6 +282,7 @@ fn subject(connection: &StaticConnection, mac: [u8; 6], address: IpAddr, argumen
             fcwnd: arguments.fcwnd,
             ncwnd: arguments.ncwnd,
             attempts: arguments.attempts,
+            transaction_timeout: arguments.transaction_timeout,
             ack_request_threshold: arguments.ar_threshold,
             ack_request_percent: arguments.ar_percent,
         },
