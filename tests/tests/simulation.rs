@@ -5,8 +5,29 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiercel_tests::simulation::{Profile, Scenario, SmallWorld, World, map_large_allocations};
+use tiercel_tests::simulation::{Profile, Reached, Scenario, SmallWorld, World, map_large_allocations};
 use transport_common::counters::{Counter, Raised};
+
+/// What the seeds of each test reach. A change after which they no longer reach it takes away what they show.
+const ALWAYS: [&str; 14] = [
+    "ack_stale",
+    "bad_work_request",
+    "congestion_results",
+    "drop_duplicate",
+    "drop_old_duplicate",
+    "drop_resources",
+    "eacks_sent",
+    "held",
+    "nacks_sent",
+    "paced",
+    "path_changes",
+    "resyncs_sent",
+    "retransmitted_early",
+    "tail_probes",
+];
+/// What they reach with hostile packets and other faults.
+const WITH_FAULTS: [&str; 5] =
+    ["drop_source", "drop_spi", "drop_tunnel", "drop_unknown_cid", "congestion_lost"];
 
 /// Returns the seeds of one run: that of the environment, or the given number of seeds.
 fn seeds(count: u64) -> Vec<u64> {
@@ -17,39 +38,51 @@ fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-fn play(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario) {
+/// Plays the seeds. All of them together must reach [`ALWAYS`] and `faults`; those of the environment need not.
+fn play(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario, faults: &[&str]) {
     map_large_allocations();
-    for seed in seeds(count) {
+    let seeds = seeds(count);
+    let mut reached = Reached::default();
+    for &seed in &seeds {
         let scenario = draw(seed, profile);
-        let run = || World::new(scenario.clone()).run(&mut ());
+        let run = || {
+            let mut world = World::new(scenario.clone());
+            world.run(&mut ());
+            reached.add(&world.reached());
+        };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             eprintln!("{profile:?}, seed {seed}: {scenario:#?}");
             eprintln!("play it alone: SIMULATION_SEED={seed} cargo test -p tiercel-tests --test simulation");
             std::panic::resume_unwind(panic);
         }
     }
+    let missing: Vec<_> = ALWAYS.iter().chain(faults).filter(|name| reached.count(name) == 0).collect();
+    assert!(
+        missing.is_empty() || (seeds.len() as u64) < count,
+        "the seeds never reach {missing:?}; what they reach:\n{reached}"
+    );
 }
 
 #[test]
 fn every_operation_takes_effect_once_on_a_lossy_network() {
-    play(Profile::Lossy, 150, Scenario::random);
+    play(Profile::Lossy, 150, Scenario::random, &[]);
 }
 
 #[test]
 fn operations_that_fail_say_so_and_leave_nothing_behind() {
-    play(Profile::Exhausting, 150, Scenario::random);
+    play(Profile::Exhausting, 150, Scenario::random, &[]);
 }
 
 /// CPUs that pause, partitions, clocks that drift and jump, and hostile frames.
 #[test]
 fn every_operation_takes_effect_once_despite_faults() {
-    play(Profile::Lossy, 150, Scenario::with_faults);
+    play(Profile::Lossy, 150, Scenario::with_faults, &WITH_FAULTS);
 }
 
 /// The same and hosts that restart.
 #[test]
 fn operations_that_fail_say_so_despite_faults() {
-    play(Profile::Exhausting, 150, Scenario::with_faults);
+    play(Profile::Exhausting, 150, Scenario::with_faults, &WITH_FAULTS);
 }
 
 /// Every order of events in small worlds, of the larger ones as far as the number of states allows here. `cargo xtask sim

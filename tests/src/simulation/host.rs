@@ -1,5 +1,6 @@
 //! A host: a card, its clock, its engine, its application.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric_model::{Span, Time};
@@ -15,6 +16,7 @@ use transport_common::units::Picoseconds;
 
 use super::cpus::{Run, Spares, Task};
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
+use super::world::Reached;
 use super::{attention, invariants};
 
 /// Parts per million. A run lasts some minutes, so the product of its picoseconds and a drift fits 64 bits.
@@ -53,6 +55,8 @@ pub(super) struct Host {
     held: BTreeMap<usize, Vec<u16>>,
     /// Their number.
     held_cells: usize,
+    /// The last result of [`Self::when`], which is asked for before every step.
+    last_due: Cell<(u64, Time)>,
     /// Number of connections so far. Each has its own place in memory.
     places: usize,
 }
@@ -81,6 +85,7 @@ impl Host {
             services: 0,
             held: BTreeMap::new(),
             held_cells: 0,
+            last_due: Cell::default(),
             places: 0,
         }
     }
@@ -101,13 +106,18 @@ impl Host {
     }
 
     /// Returns the first instant of the fabric's clock at which this host's has counted `elapsed`.
-    const fn when(&self, elapsed: u64) -> Time {
+    fn when(&self, elapsed: u64) -> Time {
+        let (last, due) = self.last_due.get();
+        if last == elapsed {
+            return due;
+        }
         // The quotient is rounded down, to an instant that is not too late.
         let gain = -(-(elapsed as i64) * self.drift_ppm).div_euclid(MILLION + self.drift_ppm);
         let mut guess = elapsed.wrapping_add_signed(-gain);
         while self.elapsed(Time(guess)) < elapsed {
             guess += 1;
         }
+        self.last_due.set((elapsed, Time(guess)));
         Time(guess)
     }
 
@@ -232,6 +242,14 @@ impl Host {
         self.set_time(now);
     }
 
+    /// Adds what happened on its card and on its connections.
+    pub(super) fn add_to(&self, reached: &mut Reached) {
+        reached.add_card(&self.nic);
+        for slot in &self.slots {
+            reached.add_connection(&self.nic.entry(*slot).tables.statistics);
+        }
+    }
+
     /// Returns when the engine runs next, by the fabric's clock.
     pub(super) fn engine(&self, now: Time) -> Option<Time> {
         if self.runs.iter().filter(|run| run.task != Task::Receive).count() >= self.engines {
@@ -286,13 +304,20 @@ impl Host {
             {
                 continue;
             }
-            let requests = entry.tables.requests.iter();
-            let cells = requests.filter(|request| in_cells(request.state)).map(|request| request.cell);
-            if !known.iter().copied().eq(cells.clone()) {
-                known.clear();
-                known.extend(cells);
-                changed = true;
+            let mut number = 0;
+            for (_, request) in invariants::in_use(&entry.tables.requests, |request| request.state as u32) {
+                if !in_cells(request.state) {
+                    continue;
+                }
+                if known.get(number) != Some(&request.cell) {
+                    known.truncate(number);
+                    known.push(request.cell);
+                    changed = true;
+                }
+                number += 1;
             }
+            changed |= known.len() != number;
+            known.truncate(number);
         }
         if changed {
             let mut held: Vec<u16> = self.held.values().flatten().copied().collect();

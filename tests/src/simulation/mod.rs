@@ -29,7 +29,7 @@ pub use faults::{Fault, FaultKind, Weather};
 pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};
 pub use trace::Trace;
-pub use world::{Observer, World};
+pub use world::{Observer, Reached, World};
 
 /// Lets the allocator map large memory freshly, always. The kernel gives zeroed pages only where they are touched, and most
 /// of a card never is. By default the C library keeps freed memory of that size, and clears all of it for the next card.

@@ -2,6 +2,7 @@
 
 mod ending;
 mod failing;
+mod reached;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,8 @@ use super::host::{Before, Host};
 use super::ledger::Ledger;
 use super::scenario::{Profile, Scenario, mac, scale};
 use super::trace::{Trace, summary};
+
+pub use reached::Reached;
 
 /// Virtual time by which everything must be complete, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
@@ -72,9 +75,13 @@ pub struct World {
     successors: BTreeMap<usize, usize>,
     /// Frames that an attacker has seen, with the host that they went to.
     seen: VecDeque<(usize, Vec<u8>)>,
+    /// A flow that was not done when that was last asked, which is before every step.
+    undone: usize,
     /// Counts the actions of the applications, to record their order.
     doings: u64,
     steps: u64,
+    /// What happened on cards and connections that are no more.
+    reached: Reached,
     trace: Option<Trace>,
 }
 
@@ -119,8 +126,10 @@ impl World {
             closing: vec![],
             successors: BTreeMap::new(),
             seen: VecDeque::new(),
+            undone: 0,
             doings: 0,
             steps: 0,
+            reached: Reached::default(),
             trace: None,
         };
         (0..this.scenario.links.len()).for_each(|number| this.open(number));
@@ -161,6 +170,14 @@ impl World {
         (self.steps, self.now)
     }
 
+    /// Returns what has happened so far.
+    #[must_use]
+    pub fn reached(&self) -> Reached {
+        let mut reached = self.reached.clone();
+        self.hosts.iter().for_each(|host| host.add_to(&mut reached));
+        reached
+    }
+
     /// Plays to the end and verifies the results.
     ///
     /// # Panics
@@ -179,9 +196,15 @@ impl World {
         self.verify();
     }
 
-    fn is_done(&self) -> bool {
+    fn is_done(&mut self) -> bool {
         let done = |flow: &Flow| flow.is_done(&self.hosts[flow.initiator.host].nic);
-        self.flows.iter().flatten().all(done)
+        let flows = self.flows.as_flattened();
+        if flows.get(self.undone).is_some_and(|flow| !done(flow)) {
+            return false;
+        }
+        let undone = flows.iter().position(|flow| !done(flow));
+        self.undone = undone.unwrap_or_default();
+        undone.is_none()
     }
 
     fn progress(&self) -> String {
@@ -217,8 +240,10 @@ impl World {
     fn next_turn(&self) -> Option<(Time, Turn)> {
         let mut next = (Time(u64::MAX), Turn::Arrival);
         let mut offer = |time: Option<Time>, turn: Turn| {
-            if let Some(time) = time {
-                next = next.min((time, turn));
+            if let Some(time) = time
+                && (time < next.0 || time == next.0 && turn < next.1)
+            {
+                next = (time, turn);
             }
         };
         offer(self.fabric.next_event(), Turn::Arrival);

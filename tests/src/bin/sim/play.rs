@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiercel_tests::simulation::{Scenario, World};
+use tiercel_tests::simulation::{Reached, Scenario, World};
 
 /// What became of a scenario.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub(crate) struct Played {
     pub(crate) steps: u64,
     /// Virtual time, picoseconds.
     pub(crate) picoseconds: u64,
+    /// What happened.
+    pub(crate) reached: Reached,
     /// The failed check.
     pub(crate) failure: Option<Failure>,
     /// The last events, if they were kept.
@@ -61,5 +63,5 @@ pub(crate) fn play(scenario: &Scenario, trace: bool) -> Played {
         let (location, message) = last_panic();
         Failure { location, message, trace: trace.clone() }
     });
-    Played { steps, picoseconds: time.0, failure, trace }
+    Played { steps, picoseconds: time.0, reached: world.reached(), failure, trace }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use tiercel_tests::simulation::Scenario;
+use tiercel_tests::simulation::{Reached, Scenario};
 
 use crate::options::Options;
 use crate::play::{Failure, Played};
@@ -18,6 +18,8 @@ pub(crate) struct Report {
     pub(crate) steps: u64,
     /// Virtual time of all of them, seconds.
     pub(crate) virtual_seconds: f64,
+    /// What happened in all of them, and how often.
+    pub(crate) reached: Reached,
     /// Time that it took, seconds.
     pub(crate) seconds: f64,
     /// Number of threads.
@@ -50,6 +52,7 @@ impl Report {
         self.seeds += 1;
         self.steps += played.steps;
         self.virtual_seconds += played.picoseconds as f64 / 1e12;
+        self.reached.add(&played.reached);
         self.jobs = self.jobs.max(1);
     }
 
@@ -101,6 +104,7 @@ impl fmt::Display for Report {
             writeln!(f, "    left: {}", failed.left)?;
             writeln!(f, "    play it again: {} --trace\n", failed.command)?;
         }
+        writeln!(f, "what happened, and how often:\n{}", self.reached)?;
         writeln!(
             f,
             "{} seeds, {} failed: {:.1} s on {} threads, {} steps of cards, {:.1} s of virtual time",

@@ -1,0 +1,65 @@
+//! What happened on the cards of a world. It shows that random runs reach what they are to check.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use host_nic::HostNic;
+use serde::Serialize;
+use transport_common::connection::Statistics;
+use transport_common::counters::Counter;
+
+/// How often each thing happened. What never happened is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Reached(BTreeMap<&'static str, u64>);
+
+impl Reached {
+    /// Returns how often something happened: a name of [`Counter`], or a field of [`Statistics`].
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// Adds what happened elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(name, count)| self.book(name, *count));
+    }
+
+    /// Adds the counters of a card.
+    pub(in crate::simulation) fn add_card(&mut self, nic: &HostNic) {
+        Counter::ALL.iter().for_each(|counter| self.book(counter.name(), nic.counter(*counter)));
+    }
+
+    /// Adds what happened on a connection.
+    pub(in crate::simulation) fn add_connection(&mut self, s: &Statistics) {
+        for (name, count) in [
+            ("packets_sent", s.packets_sent),
+            ("retransmitted_early", s.retransmitted_early),
+            ("retransmitted_timeout", s.retransmitted_timeout),
+            ("tail_probes", s.tail_probes),
+            ("resyncs_sent", s.resyncs_sent),
+            ("eacks_sent", s.eacks_sent),
+            ("nacks_sent", s.nacks_sent),
+            ("held", s.held),
+            ("congestion_results", s.congestion_results),
+            ("congestion_repairs", s.congestion_repairs),
+            ("congestion_lost", s.congestion_lost),
+            ("path_changes", s.path_changes),
+            ("paced", s.paced),
+        ] {
+            self.book(name, count);
+        }
+    }
+
+    fn book(&mut self, name: &'static str, count: u64) {
+        if count != 0 {
+            *self.0.entry(name).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, count)| writeln!(f, "{count:>12} {name}"))
+    }
+}
