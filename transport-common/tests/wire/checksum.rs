@@ -51,6 +51,19 @@ fn fold_keeps_extreme_sums() {
     }
 }
 
+/// Carries at every place: sums of four halves that are about to overflow, or are not.
+#[test]
+fn fold_carries_from_every_half() {
+    const HALVES: [u64; 6] = [0, 1, 2, 0xfffd, 0xfffe, 0xffff];
+    for n in 0..6usize.pow(4) {
+        let half = |place: u32| HALVES[n / 6usize.pow(place) % 6] << (16 * place);
+        let sum = half(0) | half(1) | half(2) | half(3);
+        // The one's complement sum of anything but 0 is not 0 (RFC 1071).
+        let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+        assert_eq!(u64::from(fold(sum)), expected, "{sum:#x}");
+    }
+}
+
 proptest! {
     #[test]
     fn sums_agree_with_the_naive_one(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
