@@ -7,7 +7,7 @@ use transport_common::packet_delivery::{
     Acknowledgement, DATA_WINDOW, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTables, PathTimes,
     REQUEST_WINDOW, Rack, RackFlags, ReceiveWindow, TransmitWindow, Tuning, TxPacket, Window,
 };
-use transport_common::units::{FalconTime, Ticks};
+use transport_common::units::{Deadline, FalconTime, Ticks};
 use transport_common::wire::PacketType;
 
 /// Just before the wrap, so that times pass it.
@@ -212,6 +212,48 @@ fn the_last_packet_is_probed_once() {
     assert_eq!(end.resend(128, 901), [(Window::Data, 0, false), (Window::Request, 0, false)]);
     end.timer(901 + 240);
     assert_eq!(end.resend(128, 901 + 240).iter().filter(|(.., probe)| *probe).count(), 1);
+}
+
+/// F-9.1.6-9: news start the probe timeout again, of either window, by a base or by a bitmap (RFC 8985, 7.2). An
+/// acknowledgement without news does not.
+#[test]
+fn only_news_start_the_probe_timeout_again() {
+    let mut end = End::new();
+    (0..4).for_each(|n| end.send(PUSH, n));
+    (4..6).for_each(|n| end.send(PULL, n));
+    for (bases, received, now, expected) in [
+        ((0, 0), &[1][..], 100, 340),
+        ((0, 0), &[1], 110, 340),
+        ((0, 0), &[1, 2], 120, 360),
+        ((1, 0), &[1, 2], 130, 370),
+        ((1, 0), &[1, 2], 140, 370),
+        ((1, 1), &[1, 2], 150, 390),
+        ((1, 1), &[1, 2], 160, 390),
+    ] {
+        end.eack(bases, received, now);
+        assert_eq!(end.rack.probe, Deadline::at(at(expected)), "at {now}");
+    }
+}
+
+/// The time of a delivered packet counts for as long as times can be compared, and while something is in flight.
+#[test]
+fn an_old_delivery_shows_nothing() {
+    const LONGEST: u32 = 1 << 30;
+    let delivered = |end: &End| end.rack.flags.contains(RackFlags::DELIVERED);
+    for (now, counts) in [(LONGEST + 1, true), (LONGEST + 2, false)] {
+        let mut end = End::new();
+        (0..4).for_each(|n| end.send(PUSH, n));
+        // Its delivery is news, and says nothing about time.
+        end.packets[0][DATA.wrapping_add(2) as usize % PACKETS].flags |= PacketFlags::RNR;
+        end.eack((0, 0), &[1], 100);
+        assert!(delivered(&end));
+        end.eack((0, 0), &[1, 2], now);
+        assert_eq!((delivered(&end), end.rack.sent), (counts, at(1)), "{now}");
+    }
+    let mut end = End::new();
+    end.send(PUSH, 0);
+    end.eack((1, 0), &[], 100);
+    assert!(!delivered(&end), "nothing is in flight");
 }
 
 /// F-9.1.6-9, D-36, D-40: a packet that the peer asked to wait with is neither lost nor a probe.
