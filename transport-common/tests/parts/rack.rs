@@ -214,6 +214,61 @@ fn the_last_packet_is_probed_once() {
     assert_eq!(end.resend(128, 901 + 240).iter().filter(|(.., probe)| *probe).count(), 1);
 }
 
+/// F-9.1.6-9: the probe is the packet sent last of both windows, but not one that the peer asked to wait with (D-36).
+#[test]
+fn the_probe_is_the_last_packet_that_may_be_sent() {
+    use Window::{Data, Request};
+    let rnr = [(Data, 0), (Request, 0)];
+    for (sent, waiting, expected) in [
+        (&[PUSH][..], &[][..], Some((Data, 0))),
+        (&[PULL], &[], Some((Request, 0))),
+        (&[PUSH, PUSH, PULL], &[], Some((Request, 0))),
+        (&[PULL, PULL, PUSH, PULL, PULL], &[], Some((Request, 3))),
+        (&[PULL, PULL, PUSH], &[], Some((Data, 0))),
+        (&[PUSH, PULL], &rnr[1..], Some((Data, 0))),
+        (&[PULL, PUSH], &rnr[..1], Some((Request, 0))),
+        (&[PULL, PUSH], &rnr, None),
+    ] {
+        let mut end = End::new();
+        (1..).zip(sent).for_each(|(ticks, kind)| end.send(*kind, ticks));
+        for (window, number) in waiting {
+            let first = [DATA, REQUEST][*window as usize];
+            end.packets[*window as usize][first.wrapping_add(*number) as usize % PACKETS].flags |=
+                PacketFlags::RNR;
+        }
+        end.timer(400);
+        let expected: Vec<_> =
+            expected.into_iter().map(|(window, number): (Window, u32)| (window, number, true)).collect();
+        assert_eq!(end.resend(128, 400), expected, "{sent:?}, RNR {waiting:?}");
+    }
+}
+
+/// F-9.1.6-9: a probe that waits for the gate stays the probe when news come, and there is no second one. If its packet is
+/// acknowledged meanwhile, there is none any more.
+#[test]
+fn a_probe_that_waits_for_the_gate_outlives_news() {
+    for kind in [PUSH, PULL] {
+        let window = if kind == PUSH { Window::Data } else { Window::Request };
+        let bases = |n| if kind == PUSH { (n, 0) } else { (0, n) };
+        let waiting = || {
+            let mut end = End::new();
+            (0..3).for_each(|n| end.send(kind, n));
+            end.timer(400);
+            assert_eq!(end.resend(0, 400), []);
+            end
+        };
+        let mut end = waiting();
+        end.eack(bases(1), &[], 402);
+        assert!(!end.rack.probe.is_armed(), "one probe");
+        assert_eq!(end.resend(128, 403), [(window, 2, true)]);
+
+        let mut end = waiting();
+        end.eack(bases(3), &[], 402);
+        end.send(kind, 403);
+        assert!(end.rack.probe.is_armed(), "the next burst has its own");
+    }
+}
+
 /// F-9.1.6-9: news start the probe timeout again, of either window, by a base or by a bitmap (RFC 8985, 7.2). An
 /// acknowledgement without news does not.
 #[test]
