@@ -203,16 +203,9 @@ impl Live {
         &self.network.fabric
     }
 
-    /// Returns the number of copies sent because of an EACK, and because of the retransmission timer, over all
-    /// flows.
-    pub(super) fn retransmissions(&self) -> Result<[u64; 2]> {
-        let mut sums = [0; 2];
-        for flow in &self.flows {
-            let statistics = flow.near.info()?.statistics;
-            sums[0] += statistics.retransmitted_early;
-            sums[1] += statistics.retransmitted_timeout;
-        }
-        Ok(sums)
+    /// Returns the number of copies that all flows sent, for every reason.
+    pub(super) fn retransmissions(&self) -> Result<u64> {
+        self.flows.iter().map(|flow| Ok(flow.near.info()?.statistics.retransmissions())).sum()
     }
 
     /// Returns the number of frames that the kernel lost in addition to the model. If there are any, the run is
