@@ -61,7 +61,7 @@ pub(crate) struct Options {
     rate: Option<Rate>,
 
     /// Use real packets between hosts in network namespaces (needs root), for all experiments except
-    /// permutation and profiles. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
+    /// permutation, profiles and tail. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
     /// 10 ms and 50 ms, unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
@@ -106,6 +106,8 @@ pub(crate) enum Name {
     Profiles,
     /// One of four paths is cut, loses packets, or becomes slow
     Failure,
+    /// The last packets of a burst are lost: with RACK-TLP and without
+    Tail,
 }
 
 /// A congestion control algorithm.
@@ -268,7 +270,7 @@ mod tests {
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
         assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
-        assert_eq!(options.experiments().len(), 12);
+        assert_eq!(options.experiments().len(), 13);
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
         assert_eq!(constant.tuning(), Tuning::default());
