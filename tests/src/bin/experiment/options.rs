@@ -56,6 +56,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) rto: Span,
 
+    /// Have every connection use the RACK-TLP extension; `tail` compares both in any case
+    #[arg(long)]
+    pub(crate) rack_tlp: bool,
+
     /// Rate of the bottleneck [default: 100Gbps; with --live 150Mbps, and 60Mbps for several flows]
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
@@ -243,6 +247,7 @@ impl Options {
             },
             ncwnd: self.ncwnd,
             rto: Ticks::from_nanos(self.rto.0 / 1000),
+            rack_tlp: self.rack_tlp,
             ..Tuning::default()
         }
     }
@@ -274,6 +279,8 @@ mod tests {
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
         assert_eq!(constant.tuning(), Tuning::default());
+        let rack_tlp = Options::parse_from(["experiment", "--cc", "constant", "--rack-tlp"]);
+        assert_eq!(rack_tlp.tuning(), Tuning { rack_tlp: true, ..Tuning::default() });
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Live {
             ncwnd: options.ncwnd,
             rto: rto(&congestion),
             transaction_timeout: TRANSACTION_TIMEOUT,
+            rack_tlp: options.rack_tlp,
             congestion,
             ..Tuning::DEFAULT
         };
@@ -194,9 +195,10 @@ impl Live {
         [first, second]
     }
 
-    /// New connections have this tuning.
+    /// New connections have this tuning, and RACK-TLP as the options say.
     pub(super) fn tune(&mut self, tuning: Tuning) {
-        self.setup.tuning = Tuning { transaction_timeout: TRANSACTION_TIMEOUT, ..tuning };
+        let rack_tlp = self.setup.tuning.rack_tlp;
+        self.setup.tuning = Tuning { transaction_timeout: TRANSACTION_TIMEOUT, rack_tlp, ..tuning };
     }
 
     pub(super) fn fabric(&self) -> &LiveFabric {
@@ -369,6 +371,7 @@ pub(super) fn settings(options: &Options) -> Result<BTreeMap<&'static str, Strin
         ("initial fcwnd", options.fcwnd.to_string()),
         ("initial ncwnd", options.ncwnd.to_string()),
         ("initial RTO", format!("{:?}", rto(&options.control()?))),
+        ("RACK-TLP", if options.rack_tlp { "on" } else { "off" }.to_owned()),
         ("parameters", options.changes()),
     ];
     Ok(settings.into())

@@ -29,6 +29,7 @@ struct Trial {
     back: f64,
     early: f64,
     timeouts: f64,
+    probes: f64,
     /// Goodput of all flows after the failure, as a part of the goodput before it, by sample.
     course: Vec<f64>,
 }
@@ -152,6 +153,7 @@ fn sum_up(fault: Fault, name: &str, trials: &[Trial]) -> Case {
         )
         .with("sent again early", mean(trials.iter().map(|trial| trial.early)), "packets")
         .with("timeouts", mean(trials.iter().map(|trial| trial.timeouts)), "packets")
+        .with("tail probes", mean(trials.iter().map(|trial| trial.probes)), "packets")
 }
 
 /// Returns the mean over all seeds, by round trips since the failure.
@@ -209,6 +211,7 @@ fn trial(options: &Options, seed: u64, parameters: CongestionParameters, fault: 
         back: failure::time_back(&course, SAMPLES as f64),
         early: lasts.iter().map(|sample| sample.retransmitted_early as f64).sum(),
         timeouts: lasts.iter().map(|sample| sample.retransmitted_timeout as f64).sum(),
+        probes: lasts.iter().map(|sample| sample.tail_probes as f64).sum(),
         course,
     })
 }

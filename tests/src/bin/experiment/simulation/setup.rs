@@ -116,6 +116,7 @@ pub(crate) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
         ("initial fcwnd", options.fcwnd.to_string()),
         ("initial ncwnd", tuning.ncwnd.to_string()),
         ("initial RTO", options.rto.to_string()),
+        ("RACK-TLP", if options.rack_tlp { "on" } else { "off" }.to_owned()),
         ("hop limit", INITIAL_HOP_LIMIT.to_string()),
         ("parameters", options.changes()),
     ]
