@@ -145,8 +145,10 @@ impl Flow {
             mean_delay: delays.sum.checked_div(delays.count).map(Span),
             greatest_delay: (delays.count > 0).then_some(delays.greatest),
             received: entry(self.destination).tables.statistics.bytes_received,
+            retransmissions: statistics.retransmissions(),
             retransmitted_early: statistics.retransmitted_early,
             retransmitted_timeout: statistics.retransmitted_timeout,
+            tail_probes: statistics.tail_probes,
             entropy: if path.ip_version == 6 { path.flow_label } else { path.source_port.into() },
             alive: *state == State::Open,
         }

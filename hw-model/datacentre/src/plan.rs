@@ -68,6 +68,8 @@ pub struct Tuning {
     pub ack_request_percent: u8,
     /// Out-of-order distance of early retransmission in packets (D-36).
     pub ooo_threshold: u32,
+    /// True if the RACK-TLP extension is on (F-9.1.6-9).
+    pub rack_tlp: bool,
     /// Number of timeout retransmissions before a Resync (D-46).
     pub max_retransmit_attempts: u32,
     /// True if requests are delivered in the order of their RSNs (F-5-1).
@@ -91,6 +93,7 @@ impl Default for Tuning {
             ack_request_threshold: 2,
             ack_request_percent: 10,
             ooo_threshold: 3,
+            rack_tlp: false,
             max_retransmit_attempts: 1000,
             ordered: false,
             checksum: false,
@@ -114,6 +117,7 @@ impl Tuning {
                 ack_request_percent: self.ack_request_percent,
                 ack_request_threshold: self.ack_request_threshold,
                 ooo_threshold: self.ooo_threshold,
+                rack_tlp: self.rack_tlp.into(),
                 max_retransmit_attempts: self.max_retransmit_attempts,
                 ack_coalescing: self.ack_coalescing,
                 transaction_timeout: Ticks::from_nanos(30_000_000_000),

@@ -19,10 +19,14 @@ pub struct FlowSample {
     pub greatest_delay: Option<Span>,
     /// Bytes of user data placed at the receiver since the start.
     pub received: u64,
-    /// Retransmissions because of an EACK since the start.
+    /// Copies of packets since the start, for every reason.
+    pub retransmissions: u64,
+    /// Copies because of an EACK.
     pub retransmitted_early: u64,
-    /// Retransmissions because of the retransmission timer since the start.
+    /// Copies because of the retransmission timer.
     pub retransmitted_timeout: u64,
+    /// Copies as tail probes of RACK-TLP.
+    pub tail_probes: u64,
     /// UDP source port or IPv6 flow label of the sender's packets.
     pub entropy: u32,
     /// False after packet delivery has given up on the connection (F-11-6).

@@ -8,10 +8,18 @@ use crate::packet_delivery::{AckVerdict, Acknowledgement, Arrival, NackReport, N
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Held};
 use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
-use crate::units::{FalconTime, Picoseconds};
+use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::verifier::bounded;
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
+
+/// What an acknowledgement says about time, for RACK-TLP.
+#[derive(Clone, Copy, Debug)]
+struct AckTimes {
+    now: FalconTime,
+    /// The round trip that its T1 measures. A piggyback has no T1: then this is the longest time.
+    rtt: Ticks,
+}
 
 impl Entry {
     /// Processes the packet in `s.input`. If this requests work, [`on_work_done`](Self::on_work_done) follows in
@@ -74,11 +82,11 @@ impl Entry {
     /// Applies an acknowledgement: updates packet delivery, then passes the acknowledged packets to the initiator
     /// and the target.
     #[inline(always)]
-    fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues, now: FalconTime) -> AckVerdict {
+    fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues, times: AckTimes) -> AckVerdict {
         if self.connection.delivery.knows(ack) {
             return AckVerdict::Known;
         }
-        let verdict = self.acknowledge_news(ack, queues, now);
+        let verdict = self.acknowledge_news(ack, queues, times);
         if verdict == AckVerdict::Applied {
             self.connection.initiator.flush(&mut self.tables.transactions, Application(queues));
         }
@@ -90,13 +98,13 @@ impl Entry {
         &mut self,
         ack: &Acknowledgement,
         queues: &impl Queues,
-        now: FalconTime,
+        times: AckTimes,
     ) -> AckVerdict {
         let verdict = self.connection.delivery.judge(ack);
         if verdict == AckVerdict::Applied {
             if self.connection.delivery.tuning.rack_tlp != 0 {
-                self.note_delivered(ack, Window::Data, now);
-                self.note_delivered(ack, Window::Request, now);
+                self.note_delivered(ack, Window::Data, times);
+                self.note_delivered(ack, Window::Request, times);
             }
             if ack.selective != 0 || ack.data_base != self.connection.delivery.data().tx.base {
                 self.acknowledge_window(ack, queues, Window::Data);
@@ -111,9 +119,11 @@ impl Entry {
     /// Lets RACK-TLP note what an acknowledgement shows to be delivered of one window, before it is applied. One window
     /// at a time, because the bitmaps of both do not fit the stack of a BPF program.
     #[inline(never)]
-    fn note_delivered(&mut self, ack: &Acknowledgement, window: Window, now: FalconTime) {
+    fn note_delivered(&mut self, ack: &Acknowledgement, window: Window, AckTimes { now, rtt }: AckTimes) {
         let Self { connection: c, tables } = self;
-        let times = c.congestion.path_times(now);
+        let mut times = c.congestion.path_times(now);
+        // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
+        times.min_rtt = times.min_rtt.min(rtt);
         tables.rack.note_delivered(&c.delivery, &tables.packets, ack, window, &times);
     }
 
@@ -149,7 +159,8 @@ impl Entry {
     /// Processes BACK, EACK and NACK.
     #[inline(always)]
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
-        match self.acknowledge(&s.input.packet.acknowledgement, queues, now) {
+        let rtt = s.input.packet.arrival.ticks().since(s.input.packet.t1);
+        match self.acknowledge(&s.input.packet.acknowledgement, queues, AckTimes { now, rtt }) {
             AckVerdict::Stale => return s.output.report.raised.raise(Counter::AckStale),
             AckVerdict::Invalid => return s.output.report.raised.raise(Counter::AckInvalid),
             _ => {}
@@ -195,7 +206,7 @@ impl Entry {
         let (t1, t2) = (p.iv.ticks(), p.arrival.ticks()); // D-13
         let hops = INITIAL_HOP_LIMIT.wrapping_sub(p.hop_limit);
         self.connection.delivery.observe(t1, t2, hops, p.congestion_experienced);
-        match self.acknowledge(&p.acknowledgement, queues, ticks) {
+        match self.acknowledge(&p.acknowledgement, queues, AckTimes { now: ticks, rtt: Ticks(u32::MAX) }) {
             AckVerdict::Stale => s.output.report.raised.raise(Counter::AckStale), // D-35: only the piggyback is stale
             AckVerdict::Invalid => s.output.report.raised.raise(Counter::AckInvalid),
             _ => {}

@@ -88,6 +88,21 @@ fn a_lost_tail_does_not_wait_for_the_timeout() {
     }
 }
 
+/// F-9.1.6-9: the acknowledgement of a probe may show a shorter round trip than all before, because the burst queued and the
+/// probe does not. It is none of an earlier copy: the probe has arrived, and one is enough.
+#[test]
+fn a_probe_that_is_faster_than_all_packets_before_has_arrived() {
+    let way = |n: usize| match n {
+        0..8 => Some(WAY),
+        8..10 => None,
+        _ => Some(WAY - 4),
+    };
+    let mut line = Line::new(1);
+    let (with, copies) = line.burst(10, way);
+    let statistics = &line.left.entry.tables.statistics;
+    assert_eq!((copies, statistics.tail_probes, statistics.retransmitted_early), (2, 1, 1), "{with} us");
+}
+
 /// F-9.1.6-9: once a packet was seen out of order, packets late by less than a quarter of a round trip are not sent
 /// again, over whatever distance. The out-of-order distance sends them again each time.
 #[test]

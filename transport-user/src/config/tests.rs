@@ -101,6 +101,9 @@ fn tuning_of_the_node_is_the_base_of_every_connection() {
     assert_eq!(tuning.fcwnd, 1.5);
     assert_eq!((tuning.ooo_threshold, tuning.rack_tlp), (7, true));
     assert_eq!(file.node.tuning.ack_coalescing, std::time::Duration::from_micros(20));
+    // One connection can be without what the node has on.
+    let without = NodeFile::parse(&source.replace("rto = \"2ms\"", "rack_tlp = false")).unwrap();
+    assert_eq!((without.node.tuning.rack_tlp, without.connections[0].tuning.rack_tlp), (true, false));
 }
 
 /// F-7.1.2-1.

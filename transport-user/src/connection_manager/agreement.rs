@@ -28,8 +28,8 @@ const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
 pub struct Terms {
     /// Whether requests are delivered and completed in RSN order.
     pub ordered: bool,
-    /// Whether to offer the RACK-TLP extension, also if the node's tuning does not have it. Both ends have to offer it.
-    pub rack_tlp: bool,
+    /// Whether to offer the RACK-TLP extension (F-9.1.6-9). `None`: as the node's tuning says. Both ends have to offer it.
+    pub rack_tlp: Option<bool>,
     /// The upper layer protocol.
     pub ulp: Ulp,
     /// The inner addresses in tunnel mode, as this end sees them. `None` is transport mode (F-7.1.2-1).
@@ -39,7 +39,7 @@ pub struct Terms {
 impl Default for Terms {
     /// An ordered connection for RDMA in transport mode.
     fn default() -> Self {
-        Self { ordered: true, rack_tlp: false, ulp: Ulp::Rdma, tunnel: None }
+        Self { ordered: true, rack_tlp: None, ulp: Ulp::Rdma, tunnel: None }
     }
 }
 
@@ -47,7 +47,7 @@ impl Terms {
     /// Returns the terms of the peer's offer, as this end sees them.
     pub(super) fn of(offer: &Offer) -> Self {
         let Offer { ordered, rack_tlp, ulp, .. } = *offer;
-        Self { ordered, rack_tlp, ulp, tunnel: offer.tunnel.map(Tunnel::reversed) }
+        Self { ordered, rack_tlp: Some(rack_tlp), ulp, tunnel: offer.tunnel.map(Tunnel::reversed) }
     }
 
     /// Returns whether the peer kept to these terms in its offer. It may refuse RACK-TLP.
@@ -70,7 +70,7 @@ pub struct Agreement {
 }
 
 /// Makes the offer of this end. Sequence numbers and SPI are random, so that packets of an earlier connection do
-/// not match (D-18).
+/// not match (D-18). The caller has decided about RACK-TLP: terms that leave it open do not offer it.
 pub(super) fn make_offer(
     local: &LocalEnd,
     cid: Cid,
@@ -89,7 +89,7 @@ pub(super) fn make_offer(
             inner => max_segment(local.mtu, local.address.is_ipv6(), inner).min(local.max_segment),
         },
         ordered: terms.ordered,
-        rack_tlp: terms.rack_tlp,
+        rack_tlp: terms.rack_tlp == Some(true),
         ulp: terms.ulp,
         tunnel: terms.tunnel,
         probe: None,

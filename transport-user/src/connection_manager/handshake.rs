@@ -128,7 +128,8 @@ pub(super) async fn connect<H: Host>(
         return Err(ConnectError::Unsuitable { peer: address, own: local.address });
     }
     let _turn = shared.dialing.permit(address).await;
-    let mut terms = Terms { rack_tlp: terms.rack_tlp || shared.tuning.rack_tlp, ..terms };
+    let rack_tlp = terms.rack_tlp.unwrap_or(shared.tuning.rack_tlp);
+    let mut terms = Terms { rack_tlp: Some(rack_tlp), ..terms };
     let mut search = true;
     loop {
         let outcome = connect_once(shared, address, port, terms, search).await;
@@ -138,8 +139,8 @@ pub(super) async fn connect<H: Host>(
         };
         if search && text.contains(UNKNOWN_PROBE) {
             search = false;
-        } else if terms.rack_tlp && text.contains(UNKNOWN_RACK_TLP) {
-            terms.rack_tlp = false;
+        } else if terms.rack_tlp == Some(true) && text.contains(UNKNOWN_RACK_TLP) {
+            terms.rack_tlp = Some(false);
         } else {
             return outcome;
         }
@@ -327,9 +328,9 @@ async fn answer<H: Host>(
     check_share(shared, Source::of(peer.ip()))?;
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
-    let terms = Terms::of(&peer_offer);
     // Offered only in answer to an offer, which an older peer does not make.
-    let terms = Terms { rack_tlp: terms.rack_tlp && shared.tuning.rack_tlp, ..terms };
+    let rack_tlp = peer_offer.rack_tlp && shared.tuning.rack_tlp;
+    let terms = Terms { rack_tlp: Some(rack_tlp), ..Terms::of(&peer_offer) };
     let mut own = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
     check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;

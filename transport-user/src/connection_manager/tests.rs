@@ -17,6 +17,7 @@ use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
 
 mod path;
+mod rack_tlp;
 
 const LEFT: &str = "127.0.0.1";
 const RIGHT: &str = "127.0.0.2";

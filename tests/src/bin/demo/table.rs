@@ -97,8 +97,18 @@ fn speed(phases: &[Phase]) -> String {
 }
 
 fn packets(phases: &[Phase]) -> String {
-    let header =
-        ["", "link", "host", "new", "resent early", "resent by timeout", "Resyncs", "ACKs, NACKs", "held"];
+    let header = [
+        "",
+        "link",
+        "host",
+        "new",
+        "resent early",
+        "resent by timeout",
+        "tail probes",
+        "Resyncs",
+        "ACKs, NACKs",
+        "held",
+    ];
     let row = |phase: &Phase, host: &str, activity: &Activity| {
         [
             phase.name.to_owned(),
@@ -107,6 +117,7 @@ fn packets(phases: &[Phase]) -> String {
             activity.packets_sent.to_string(),
             activity.retransmitted_early.to_string(),
             activity.retransmitted_timeout.to_string(),
+            activity.tail_probes.to_string(),
             activity.resyncs_sent.to_string(),
             activity.acks_sent.to_string(),
             activity.held.to_string(),

@@ -56,12 +56,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) rto: Span,
 
+    /// Have every connection use the RACK-TLP extension; `tail` compares both in any case
+    #[arg(long)]
+    pub(crate) rack_tlp: bool,
+
     /// Rate of the bottleneck [default: 100Gbps; with --live 150Mbps, and 60Mbps for several flows]
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
 
     /// Use real packets between hosts in network namespaces (needs root), for all experiments except
-    /// permutation and profiles. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
+    /// permutation, profiles and tail. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
     /// 10 ms and 50 ms, unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
@@ -106,6 +110,8 @@ pub(crate) enum Name {
     Profiles,
     /// One of four paths is cut, loses packets, or becomes slow
     Failure,
+    /// The last packets of a burst are lost: with RACK-TLP and without
+    Tail,
 }
 
 /// A congestion control algorithm.
@@ -241,6 +247,7 @@ impl Options {
             },
             ncwnd: self.ncwnd,
             rto: Ticks::from_nanos(self.rto.0 / 1000),
+            rack_tlp: self.rack_tlp,
             ..Tuning::default()
         }
     }
@@ -268,10 +275,12 @@ mod tests {
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
         assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
-        assert_eq!(options.experiments().len(), 12);
+        assert_eq!(options.experiments().len(), 13);
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
         assert_eq!(constant.tuning(), Tuning::default());
+        let rack_tlp = Options::parse_from(["experiment", "--cc", "constant", "--rack-tlp"]);
+        assert_eq!(rack_tlp.tuning(), Tuning { rack_tlp: true, ..Tuning::default() });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use clap::{CommandFactory, Parser};
 
 use crate::cli::{Cli, Command};
+use crate::connection_arguments::Conn;
 use crate::verb_arguments::Mr;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -62,6 +63,7 @@ fn contradictions_are_refused() {
         "tiercel recv post 5 --count 0",
         "tiercel --socket s --node n status",
         "tiercel mr register 0x",
+        "tiercel conn connect 10.7.0.2 --rack-tlp=maybe",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }
@@ -75,4 +77,21 @@ fn a_region_without_rights_is_asked_for_by_name() {
         panic!()
     };
     assert_eq!(access, [None]);
+}
+
+#[test]
+fn an_option_that_may_be_absent_takes_no_address_for_its_value() {
+    for (options, wanted) in [
+        ("10.7.0.2", None),
+        ("--rack-tlp 10.7.0.2", Some(true)),
+        ("10.7.0.2 --rack-tlp=true", Some(true)),
+        ("--rack-tlp=false 10.7.0.2", Some(false)),
+    ] {
+        let Command::Conn(Conn::Connect { rack_tlp, .. }) =
+            parse(&format!("tiercel conn connect {options}")).unwrap().command
+        else {
+            panic!()
+        };
+        assert_eq!(rack_tlp, wanted, "{options}");
+    }
 }

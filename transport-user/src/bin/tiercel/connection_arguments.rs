@@ -29,6 +29,7 @@ Examples:
   tiercel conn connect 10.7.0.2
   tiercel conn connect '[fd00::2]:4792' --unordered
   tiercel conn connect 10.7.0.2 --rack-tlp
+  tiercel conn connect 10.7.0.2 --rack-tlp=false
   tiercel conn connect 10.7.0.2 --ulp block
   tiercel conn connect 10.7.0.2 --inner-local fd01::1 --inner-peer fd01::2
   tiercel conn connect 10.7.0.2 --cc dcqcn --placement kernel --profile rack")]
@@ -39,11 +40,12 @@ Examples:
         /// Requests may complete in any order [default: ordered].
         #[arg(long)]
         unordered: bool,
-        /// Offer the RACK-TLP extension, which finds loss by time and probes the last packet of a burst. It is on if
-        /// the peer offers it too: its node file needs `rack_tlp = true` in [node.tuning] [default: from the node
-        /// file, else off].
-        #[arg(long)]
-        rack_tlp: bool,
+        /// Offer the RACK-TLP extension, which finds loss by time and probes the last packet of a burst, or with
+        /// `=false` do not offer it. It is on if the peer offers it too: its node file needs `rack_tlp = true` in
+        /// [node.tuning] [default: from the node file, else off].
+        // Without the equals sign, the peer's address after the option would be taken for its value.
+        #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+        rack_tlp: Option<bool>,
         /// The upper layer protocol.
         #[arg(long, value_enum, default_value = "rdma")]
         ulp: UlpArgument,

@@ -43,6 +43,7 @@ struct Growth {
     packets_sent: u64,
     retransmitted_early: u64,
     retransmitted_timeout: u64,
+    tail_probes: u64,
     congestion_events: u64,
     congestion_results: u64,
     congestion_lost: u64,
@@ -112,6 +113,7 @@ impl Growth {
             packets_sent: grown(|s| s.packets_sent),
             retransmitted_early: grown(|s| s.retransmitted_early),
             retransmitted_timeout: grown(|s| s.retransmitted_timeout),
+            tail_probes: grown(|s| s.tail_probes),
             congestion_events: grown(|s| s.congestion_events),
             congestion_results: grown(|s| s.congestion_results),
             congestion_lost: grown(|s| s.congestion_lost),
@@ -120,12 +122,12 @@ impl Growth {
     }
 }
 
-const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT  EVENTS   LOST    ALGORITHM";
+const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT  PROBE  EVENTS   LOST    ALGORITHM";
 
 fn row(sample: &Sample) -> String {
     let growth = &sample.growth;
     format!(
-        "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>7} {:>6} {:>12.12}",
+        "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>6} {:>7} {:>6} {:>12.12}",
         sample.time_s,
         sample.fcwnd,
         sample.ncwnd,
@@ -136,6 +138,7 @@ fn row(sample: &Sample) -> String {
         growth.packets_sent,
         growth.retransmitted_early,
         growth.retransmitted_timeout,
+        growth.tail_probes,
         growth.congestion_events,
         growth.congestion_lost,
         sample.algorithm,
@@ -150,10 +153,10 @@ mod tests {
     fn counts_are_those_between_two_looks() {
         let before = Statistics { packets_sent: 7, bytes_received: 10, ..Statistics::default() };
         let now =
-            Statistics { packets_sent: 9, bytes_received: 135_010, path_changes: 1, ..Statistics::default() };
+            Statistics { packets_sent: 9, bytes_received: 135_010, tail_probes: 1, ..Statistics::default() };
         let growth = Growth::between((1000, &before), (251_000, &now), 0.5);
         assert_eq!((growth.goodput_bps, growth.received_bps), (4e6, 2.16e6));
-        assert_eq!((growth.packets_sent, growth.path_changes, growth.retransmitted_early), (2, 1, 0));
+        assert_eq!((growth.packets_sent, growth.tail_probes, growth.retransmitted_early), (2, 1, 0));
         // If the connection was closed and opened in between, no difference becomes negative.
         let again = Growth::between((251_000, &now), (0, &before), 0.5);
         assert_eq!((again.goodput_bps, again.packets_sent), (0.0, 0));

@@ -3,7 +3,6 @@
 
 use tokio::net::UdpSocket;
 
-use super::super::agreement::agree;
 use super::super::path_mtu::ProbeOffer;
 use super::*;
 
@@ -136,59 +135,4 @@ async fn a_peer_that_does_not_search_is_connected_to() {
     let agreement = left.host().opened(cid);
     assert_eq!((agreement.mtu, agreement.path_mtu, agreement.max_segment), (1400, None, 1200));
     within("the old peer is done", old).await.unwrap();
-}
-
-/// F-9.1.6-9: RACK-TLP is on if both ends offer it. A node of a release that knows neither it nor the search refuses one
-/// field after the other, and is connected to without both.
-#[tokio::test]
-async fn a_peer_that_does_not_know_rack_tlp_is_connected_to() {
-    let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
-    let listener = tokio::net::TcpListener::bind((RIGHT, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let old = tokio::spawn(async move {
-        let mut offers = Vec::new();
-        for unknown in [Some("probe"), Some("rack_tlp"), None] {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let Message::Hello { offer, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-                panic!()
-            };
-            offers.push((offer.probe.is_some(), offer.rack_tlp));
-            let answer = match unknown {
-                Some(field) => {
-                    let text = format!("not a message of the protocol: unknown field `{field}`");
-                    Message::Reject { reason: Rejection::Offer, text }
-                }
-                None => {
-                    let offer = Box::new(Offer { ordered: true, ..offer_by_hand() });
-                    Message::Accept { offer, path_mtu: None }
-                }
-            };
-            write_message(&mut stream, &answer, PATIENCE).await.unwrap();
-            if unknown.is_none() {
-                assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
-            }
-        }
-        offers
-    });
-    let terms = Terms { rack_tlp: true, ..Terms::default() };
-    let cid = left.connect(RIGHT.parse().unwrap(), port, terms).await.unwrap();
-    assert!(!left.host().opened(cid).connection.tuning.rack_tlp);
-    let offers = within("the old peer is done", old).await.unwrap();
-    assert_eq!(offers, [(true, true), (false, true), (false, false)]);
-}
-
-/// F-9.1.6-9: an end that does not have RACK-TLP on neither offers it nor refuses an offer of it.
-#[tokio::test]
-async fn rack_tlp_needs_both_offers() {
-    let (node, _n) = start(FakeNode::new(LEFT, 1500)).await;
-    let mut stream = TcpStream::connect(node.address()).await.unwrap();
-    let offer = Offer { rack_tlp: true, ..offer_by_hand() };
-    let Message::Accept { offer, .. } = say_hello(&mut stream, offer).await else { panic!("accepted") };
-    assert!(!offer.rack_tlp && !node.host().opened(Cid(offer.cid)).connection.tuning.rack_tlp);
-    let own = Offer { rack_tlp: true, ..offer_by_hand() };
-    for (theirs, both) in [(false, false), (true, true)] {
-        let peer = Offer { rack_tlp: theirs, ..offer_by_hand() };
-        let agreement = agree(&own, &peer, RIGHT.parse().unwrap(), crate::Tuning::DEFAULT).unwrap();
-        assert_eq!(agreement.connection.tuning.rack_tlp, both);
-    }
 }

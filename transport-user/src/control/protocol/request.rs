@@ -103,9 +103,9 @@ pub struct Connect {
     pub port: u16,
     /// Whether the connection is ordered.
     pub ordered: bool,
-    /// Whether to offer the RACK-TLP extension. Absent or false: as the node's tuning says.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub rack_tlp: bool,
+    /// Whether to offer the RACK-TLP extension. Absent: as the node's tuning says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack_tlp: Option<bool>,
     /// The upper layer protocol.
     #[serde(default)]
     pub ulp: Ulp,

@@ -361,7 +361,7 @@ fn about_connections(schema: &mut Schema) {
         address,
         port: 4792,
         ordered: true,
-        rack_tlp: true,
+        rack_tlp: Some(true),
         ulp: Ulp::Block,
         tunnel: Some(tunnel()),
         congestion: change(),

@@ -108,6 +108,7 @@ impl Live {
             ncwnd: options.ncwnd,
             rto: rto(&congestion),
             transaction_timeout: TRANSACTION_TIMEOUT,
+            rack_tlp: options.rack_tlp,
             congestion,
             ..Tuning::DEFAULT
         };
@@ -194,25 +195,19 @@ impl Live {
         [first, second]
     }
 
-    /// New connections have this tuning.
+    /// New connections have this tuning, and RACK-TLP as the options say.
     pub(super) fn tune(&mut self, tuning: Tuning) {
-        self.setup.tuning = Tuning { transaction_timeout: TRANSACTION_TIMEOUT, ..tuning };
+        let rack_tlp = self.setup.tuning.rack_tlp;
+        self.setup.tuning = Tuning { transaction_timeout: TRANSACTION_TIMEOUT, rack_tlp, ..tuning };
     }
 
     pub(super) fn fabric(&self) -> &LiveFabric {
         &self.network.fabric
     }
 
-    /// Returns the number of copies sent because of an EACK, and because of the retransmission timer, over all
-    /// flows.
-    pub(super) fn retransmissions(&self) -> Result<[u64; 2]> {
-        let mut sums = [0; 2];
-        for flow in &self.flows {
-            let statistics = flow.near.info()?.statistics;
-            sums[0] += statistics.retransmitted_early;
-            sums[1] += statistics.retransmitted_timeout;
-        }
-        Ok(sums)
+    /// Returns the number of copies that all flows sent, for every reason.
+    pub(super) fn retransmissions(&self) -> Result<u64> {
+        self.flows.iter().map(|flow| Ok(flow.near.info()?.statistics.retransmissions())).sum()
     }
 
     /// Returns the number of frames that the kernel lost in addition to the model. If there are any, the run is
@@ -376,6 +371,7 @@ pub(super) fn settings(options: &Options) -> Result<BTreeMap<&'static str, Strin
         ("initial fcwnd", options.fcwnd.to_string()),
         ("initial ncwnd", options.ncwnd.to_string()),
         ("initial RTO", format!("{:?}", rto(&options.control()?))),
+        ("RACK-TLP", if options.rack_tlp { "on" } else { "off" }.to_owned()),
         ("parameters", options.changes()),
     ];
     Ok(settings.into())

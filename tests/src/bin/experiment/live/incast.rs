@@ -37,8 +37,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         .zip(steady.first())
         .map(|(last, first)| (last.links[0].stats.offered - first.links[0].stats.offered) as f64);
     let drops = |samples| series::queue_drops(samples);
-    let after = live.retransmissions()?;
-    let resent = after.iter().sum::<u64>() - before.iter().sum::<u64>();
+    let resent = live.retransmissions()? - before;
     let peak = samples.iter().map(|sample| sample.links[0].queue as f64 / 1024.0).reduce(f64::max);
     let case = Case::new(format!("{COUNT} to 1"))
         .with("complete", times.len() as f64 / f64::from(COUNT) * 100.0, "%")

@@ -21,12 +21,13 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         let took = block_on(live.write(0, CHUNKS * CHUNK))?;
         let goodput = (CHUNKS * CHUNK) as f64 * 8.0 / took.as_secs_f64() / 1e6;
         let part = goodput / *lossless.get_or_insert(goodput) * 100.0;
-        let [early, timeout] = live.retransmissions()?;
+        let statistics = live.flows[0].near.info()?.statistics;
         let case = Case::new(format!("{percent} % loss"))
             .with("goodput", goodput, "Mb/s")
             .with("of lossless", part, "%")
-            .with("retransmitted early", early as f64, "packets")
-            .with("retransmitted by timeout", timeout as f64, "packets")
+            .with("retransmitted early", statistics.retransmitted_early as f64, "packets")
+            .with("retransmitted by timeout", statistics.retransmitted_timeout as f64, "packets")
+            .with("tail probes", statistics.tail_probes as f64, "packets")
             .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
         if percent == PROMISED {
             verdicts.push(Verdict::of(&case, "of lossless", Bound::AtLeast(90.0)));

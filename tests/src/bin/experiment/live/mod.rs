@@ -76,7 +76,7 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::Permutation => bail!("permutation needs 256 nodes, so leave out --live to simulate it"),
         Name::Paths => paths::run(options),
         Name::Failure => failure::run(options),
-        Name::Profiles => bail!("this experiment is only simulated, so leave out --live"),
+        Name::Profiles | Name::Tail => bail!("this experiment is only simulated, so leave out --live"),
     }
 }
 

@@ -115,8 +115,7 @@ fn compare(path: &Path, options: &Options) -> Result<Case> {
     let goodput = series::mean_goodput(half, 0).context("too few samples")?;
     let info = live.flows[0].near.info()?;
     let packets = samples.last().map_or(0, |sample| sample.flows[0].acknowledged).max(1);
-    let copies: u64 = live.retransmissions()?.iter().sum();
-    let sent_again = copies as f64 / f64::from(packets) * 100.0;
+    let sent_again = live.retransmissions()? as f64 / f64::from(packets) * 100.0;
 
     let best = tcp.iter().map(|(_, goodput)| *goodput).fold(0.0, f64::max);
     let window = f64::from(DATA_WINDOW) * SEGMENT as f64 * 8.0 / unloaded(path, rate);

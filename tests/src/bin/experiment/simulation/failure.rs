@@ -1,13 +1,10 @@
 //! One of four paths is cut, loses packets or becomes slow, or all three happen to one path each.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use fabric_model::{Egress, Impairments, Rate, Span, Time, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Look, Verdict, World, mean, quantile};
-use transport_common::units::Ticks;
-use transport_user::congestion::{CongestionControl, CongestionParameters};
+use transport_user::congestion::CongestionParameters;
 
 use super::{Progress, measure, setup};
 use crate::failure::{self, BACK, Fault, PATHS, WINDOW};
@@ -32,6 +29,7 @@ struct Trial {
     back: f64,
     early: f64,
     timeouts: f64,
+    probes: f64,
     /// Goodput of all flows after the failure, as a part of the goodput before it, by sample.
     course: Vec<f64>,
 }
@@ -155,6 +153,7 @@ fn sum_up(fault: Fault, name: &str, trials: &[Trial]) -> Case {
         )
         .with("sent again early", mean(trials.iter().map(|trial| trial.early)), "packets")
         .with("timeouts", mean(trials.iter().map(|trial| trial.timeouts)), "packets")
+        .with("tail probes", mean(trials.iter().map(|trial| trial.probes)), "packets")
 }
 
 /// Returns the mean over all seeds, by round trips since the failure.
@@ -186,7 +185,7 @@ fn trial(options: &Options, seed: u64, parameters: CongestionParameters, fault: 
         Plan::new(Topology::dumbbell(PATHS, PATHS, PATHS), fabric.parse().context("the fabric's own keys")?);
     plan.host.line_rate = setup::part(setup::times(rate, HOST_PART.0)?, HOST_PART.1)?;
     plan.host.cable = setup::CABLE;
-    plan.flows = placed(options, &plan, seed, tuning(options, parameters)?)?;
+    plan.flows = placed(options, &plan, seed, setup::chosen(options, parameters, ROUND_TRIP)?)?;
     plan.sample_every = Span(ROUND_TRIP.0 / SAMPLES);
     let mut data_centre = DataCentre::new(plan)?;
     let at = Time::ZERO + Span(ROUND_TRIP.0 * BEFORE);
@@ -212,22 +211,9 @@ fn trial(options: &Options, seed: u64, parameters: CongestionParameters, fault: 
         back: failure::time_back(&course, SAMPLES as f64),
         early: lasts.iter().map(|sample| sample.retransmitted_early as f64).sum(),
         timeouts: lasts.iter().map(|sample| sample.retransmitted_timeout as f64).sum(),
+        probes: lasts.iter().map(|sample| sample.tail_probes as f64).sum(),
         course,
     })
-}
-
-/// Returns the tuning that the connection manager would give the connections.
-fn tuning(options: &Options, parameters: CongestionParameters) -> Result<Tuning> {
-    let congestion = CongestionControl { parameters, ..CongestionControl::SWIFT };
-    let chosen = transport_user::Tuning { congestion, ..transport_user::Tuning::DEFAULT };
-    let chosen = chosen.for_round_trip(Duration::from_nanos(ROUND_TRIP.0 / 1000));
-    let mut tuning = Tuning {
-        rto: Ticks::from_nanos(chosen.rto.as_nanos() as u64),
-        ack_request_percent: chosen.ack_request_percent,
-        ..options.tuning()
-    };
-    tuning.settings.prepared = chosen.congestion.parameters.prepare()?;
-    Ok(tuning)
 }
 
 /// Draws ports until each flow has one that leads to its own path.

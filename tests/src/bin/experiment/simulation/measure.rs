@@ -71,8 +71,8 @@ pub(crate) fn mean_rtt(samples: &[FlowSample]) -> Option<f64> {
     mean(samples.iter().filter(|sample| sample.rtt.0 > 0).map(|sample| sample.rtt.as_nanos() as f64 / 1e3))
 }
 
-/// Returns the number of copies sent, for both reasons.
+/// Returns the number of copies sent, for every reason.
 pub(crate) fn retransmissions(record: &Record) -> f64 {
     let last = record.flows.iter().filter_map(|samples| samples.last());
-    last.map(|sample| sample.retransmitted_early + sample.retransmitted_timeout).sum::<u64>() as f64
+    last.map(|sample| sample.retransmissions).sum::<u64>() as f64
 }

@@ -15,6 +15,7 @@ mod profiles;
 mod series;
 mod setup;
 mod single_flow;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +67,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Paths => 2 * paths::PATHS.len() as u64,
         Name::Profiles => profiles::CASES.len() as u64,
         Name::Failure => failure::runs(),
+        Name::Tail => tail::runs(),
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }
@@ -84,5 +86,6 @@ fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Expe
         Name::Paths => paths::run(options, progress),
         Name::Profiles => profiles::run(options, progress),
         Name::Failure => failure::run(options, progress),
+        Name::Tail => tail::run(options, progress),
     }
 }

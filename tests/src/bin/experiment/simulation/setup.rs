@@ -1,11 +1,14 @@
 //! Data centres that several experiments use.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use datacentre::{FlowPlan, HostModel, Message, Plan};
+use datacentre::{FlowPlan, HostModel, Message, Plan, Tuning};
 use fabric_model::{Egress, FabricConfig, Port, Rate, Span, Time, Topology, Trunk};
 use transport_common::connection::INITIAL_HOP_LIMIT;
+use transport_common::units::Ticks;
+use transport_user::congestion::{CongestionControl, CongestionParameters};
 
 use crate::options::Options;
 
@@ -71,6 +74,25 @@ pub(crate) fn endless(options: &Options, source: u16, destination: u16, start: T
     FlowPlan { tuning: options.tuning(), ..FlowPlan::new(source, destination, vec![message]) }
 }
 
+/// Returns the tuning that the connection manager would give a connection with these parameters over a path with this round
+/// trip.
+pub(crate) fn chosen(
+    options: &Options,
+    parameters: CongestionParameters,
+    round_trip: Span,
+) -> Result<Tuning> {
+    let congestion = CongestionControl { parameters, ..CongestionControl::SWIFT };
+    let chosen = transport_user::Tuning { congestion, ..transport_user::Tuning::DEFAULT };
+    let chosen = chosen.for_round_trip(Duration::from_nanos(round_trip.0 / 1000));
+    let mut tuning = Tuning {
+        rto: Ticks::from_nanos(chosen.rto.as_nanos() as u64),
+        ack_request_percent: chosen.ack_request_percent,
+        ..options.tuning()
+    };
+    tuning.settings.prepared = chosen.congestion.parameters.prepare()?;
+    Ok(tuning)
+}
+
 /// Returns the time that `bytes` of user data take on a link, with headers.
 pub(crate) fn wire_time(options: &Options, rate: Rate, bytes: u64) -> Span {
     let packets = bytes.div_ceil(u64::from(options.tuning().segment));
@@ -94,6 +116,7 @@ pub(crate) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
         ("initial fcwnd", options.fcwnd.to_string()),
         ("initial ncwnd", tuning.ncwnd.to_string()),
         ("initial RTO", options.rto.to_string()),
+        ("RACK-TLP", if options.rack_tlp { "on" } else { "off" }.to_owned()),
         ("hop limit", INITIAL_HOP_LIMIT.to_string()),
         ("parameters", options.changes()),
     ]
