@@ -152,11 +152,17 @@ mod tests {
     #[test]
     fn counts_are_those_between_two_looks() {
         let before = Statistics { packets_sent: 7, bytes_received: 10, ..Statistics::default() };
-        let now =
-            Statistics { packets_sent: 9, bytes_received: 135_010, tail_probes: 1, ..Statistics::default() };
+        let now = Statistics {
+            packets_sent: 9,
+            bytes_received: 135_010,
+            path_changes: 1,
+            tail_probes: 2,
+            ..Statistics::default()
+        };
         let growth = Growth::between((1000, &before), (251_000, &now), 0.5);
         assert_eq!((growth.goodput_bps, growth.received_bps), (4e6, 2.16e6));
-        assert_eq!((growth.packets_sent, growth.tail_probes, growth.retransmitted_early), (2, 1, 0));
+        assert_eq!((growth.packets_sent, growth.path_changes, growth.retransmitted_early), (2, 1, 0));
+        assert_eq!(growth.tail_probes, 2);
         // If the connection was closed and opened in between, no difference becomes negative.
         let again = Growth::between((251_000, &now), (0, &before), 0.5);
         assert_eq!((again.goodput_bps, again.packets_sent), (0.0, 0));
