@@ -269,6 +269,60 @@ fn a_probe_that_waits_for_the_gate_outlives_news() {
     }
 }
 
+/// F-9.1.6-9: a lost packet that leaves before the probe is not taken for it.
+#[test]
+fn another_copy_is_no_probe() {
+    let mut end = End::new();
+    (0..3).for_each(|n| end.send(PUSH, n));
+    end.timer(400);
+    assert_eq!(end.resend(0, 400), []);
+    assert!(!end.eack((0, 0), &[1], 402), "1 took 401, and 0 may take 476");
+    end.timer(476);
+    assert_eq!(end.resend(128, 477), [(Window::Data, 0, false), (Window::Data, 2, true)]);
+}
+
+/// F-9.1.6-9: which deliveries say when their packet was sent. One that the peer asked for or that was never sent does not,
+/// nor a copy that arrives sooner than the shortest round trip.
+#[test]
+fn deliveries_that_tell_the_time() {
+    let none = PacketFlags::empty();
+    for (flags, now, tells) in [
+        (none, 100, true),
+        (none, 40, true),
+        (PacketFlags::RNR, 100, false),
+        (PacketFlags::ASKED_FOR, 100, false),
+        (PacketFlags::UNSENT, 100, false),
+        (PacketFlags::RESENT, 1 + MIN_RTT.0, true),
+        (PacketFlags::RESENT, MIN_RTT.0, false),
+        (none, 1 + (1 << 30), true),
+        (none, 2 + (1 << 30), false),
+    ] {
+        let mut end = End::new();
+        (0..3).for_each(|n| end.send(PUSH, n));
+        end.packets[0][DATA.wrapping_add(1) as usize % PACKETS].flags |= flags;
+        end.eack((0, 0), &[1], now);
+        let told = (end.rack.sent, end.rack.rtt);
+        let expected = if tells { (at(1), Ticks(now - 1)) } else { Default::default() };
+        assert_eq!(told, expected, "{flags:?} at {now}");
+    }
+}
+
+/// F-9.1.6-9: a packet that arrives after a later one was late, unless a copy of it may have been the one that arrived.
+#[test]
+fn overtaking_is_seen() {
+    for (flags, now, seen) in
+        [(PacketFlags::empty(), 150, true), (PacketFlags::RESENT, 150, false), (PacketFlags::RESENT, 90, true)]
+    {
+        let mut end = End::new();
+        (0..3).for_each(|n| end.send(PUSH, n));
+        end.eack((0, 0), &[1], 80);
+        assert!(!end.rack.flags.contains(RackFlags::REORDERED));
+        end.packets[0][DATA as usize % PACKETS].flags |= flags;
+        end.eack((2, 0), &[], now);
+        assert_eq!(end.rack.flags.contains(RackFlags::REORDERED), seen, "{flags:?} at {now}");
+    }
+}
+
 /// F-9.1.6-9: news start the probe timeout again, of either window, by a base or by a bitmap (RFC 8985, 7.2). An
 /// acknowledgement without news does not.
 #[test]
