@@ -392,26 +392,28 @@ local function sent(p, flow, record)
         new_windows(flow)
         window, packet = flow.windows[p.window], nil
     end
-    local this = { number = p.number, time = p.time, iv = p.iv }
+    local this = { number = p.number, time = p.time, iv = p.iv, resync = p.kind == RESYNC }
     if not packet then
         packet = { kind = p.kind, rsn = p.rsn, sent = { this } }
         window.packets[p.psn] = packet
         window.pending[#window.pending + 1] = p.psn
     else
+        -- A Resync takes the place of a packet, and the network may deliver a copy of that packet after it. Each is sent
+        -- again only as what it is.
+        local first, last, copies = nil, nil, 0
         for _, earlier in ipairs(packet.sent) do
             if earlier.iv == p.iv then
                 record.duplicate_of = earlier.number
                 return
             end
+            if earlier.resync == this.resync then
+                first, last, copies = first or earlier, earlier, copies + 1
+            end
         end
-        local last = packet.sent[#packet.sent]
-        if p.kind == RESYNC and packet.kind ~= RESYNC then
-            record.replaces, packet.kind, packet.resyncs = last.number, RESYNC, 0
-        else
-            packet.resends = (packet.resends or 0) + 1
-            record.retransmission = packet.resends
-            record.first_in = packet.sent[1].number
-            record.after = p.time - last.time
+        if copies > 0 then
+            record.retransmission, record.first_in, record.after = copies, first.number, p.time - last.time
+        elseif this.resync then
+            record.replaces, packet.kind = packet.sent[#packet.sent].number, RESYNC
         end
         packet.sent[#packet.sent + 1] = this
     end

@@ -128,18 +128,22 @@ fn a_file_crosses_through_the_stack() -> Result<()> {
         a.ok(&["cp", "--overwrite", "--via", via, &file.display().to_string(), &format!("{cid}:")])?;
         assert!(std::fs::read(inbox_b.join("file"))? == content, "by {via}");
     }
-    // An ACK may still leave between the two readings.
+    // The kernel may refuse a frame, for instance if it has no memory for the copy. Each is counted as one or the other. An ACK
+    // may still leave between the two readings.
     let mut seen = [0; 3];
-    wait_until("the stack lost none", || {
+    wait_until("each frame was sent or refused", || {
         let names = ["handed_to_stack", "sent_by_engine", "drop_not_sent"];
         let now = names.map(|name| a.counter(name).expect("the node is up"));
         if seen != now {
             eprintln!("{names:?}: {now:?}"); // shown if the test fails
             seen = now;
         }
-        now[0] == now[1]
+        now[0] == now[1] + now[2]
     });
-    assert_eq!(a.counter("drop_not_sent")? + b.counter("drop_not_sent")?, 0);
+    for node in [&a, &b] {
+        let (handed, refused) = (node.counter("handed_to_stack")?, node.counter("drop_not_sent")?);
+        assert!(refused * 100 <= handed, "{refused} of {handed} frames were refused");
+    }
     Ok(())
 }
 

@@ -30,7 +30,8 @@ struct Facts {
 struct Sent {
     ivs: Vec<u64>,
     frames: Vec<usize>,
-    is_resync: bool,
+    /// Whether the packet itself was seen, and a Resync in its place.
+    kinds: [bool; 2],
     acked: bool,
 }
 
@@ -105,10 +106,11 @@ fn facts(frames: &[Frame], peers: &BTreeMap<u32, u32>) -> Vec<Facts> {
             let is_resync = matches!(header, FalconHeader::Resync(_));
             facts.is_duplicate = packet.ivs.contains(&psp.iv.0);
             if !facts.is_duplicate {
-                facts.is_retransmission = !packet.ivs.is_empty() && packet.is_resync == is_resync;
+                // A copy of the packet that a Resync replaces may arrive after the Resync.
+                facts.is_retransmission = packet.kinds[usize::from(is_resync)];
+                packet.kinds[usize::from(is_resync)] = true;
                 packet.ivs.push(psp.iv.0);
                 packet.frames.push(at);
-                packet.is_resync = is_resync;
             }
         }
         let is_duplicate = facts.is_duplicate;

@@ -310,9 +310,11 @@ fn deliveries_that_tell_the_time() {
 /// F-9.1.6-9: a packet that arrives after a later one was late, unless a copy of it may have been the one that arrived.
 #[test]
 fn overtaking_is_seen() {
-    for (flags, now, seen) in
-        [(PacketFlags::empty(), 150, true), (PacketFlags::RESENT, 150, false), (PacketFlags::RESENT, 90, true)]
-    {
+    for (flags, now, seen) in [
+        (PacketFlags::empty(), 150, true),
+        (PacketFlags::RESENT, 150, false),
+        (PacketFlags::RESENT, 90, true),
+    ] {
         let mut end = End::new();
         (0..3).for_each(|n| end.send(PUSH, n));
         end.eack((0, 0), &[1], 80);
