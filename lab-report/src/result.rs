@@ -118,11 +118,22 @@ pub struct Experiment {
 impl Experiment {
     /// Makes an experiment in hardware cycles, without settings and numbers.
     pub fn in_cycles(name: &'static str, title: &'static str, description: &str, seed: u64) -> Self {
+        Self::new(World::Cycles, name, title, description, seed)
+    }
+
+    /// Makes an experiment without settings and numbers.
+    pub fn new(
+        world: World,
+        name: &'static str,
+        title: &'static str,
+        description: impl Into<String>,
+        seed: u64,
+    ) -> Self {
         Self {
             name,
             title,
-            description: description.to_owned(),
-            world: World::Cycles,
+            description: description.into(),
+            world,
             seed,
             congestion_control: None,
             settings: BTreeMap::new(),

@@ -76,7 +76,8 @@ pub enum Counter {
     DropDuplicate,
     /// PSN beyond the window (F-9.2.2.4-2).
     DropOutOfWindow,
-    /// No receive cell, response slot or reorder slot. A new request gets a resource NACK (F-11-16).
+    /// No receive cell, response slot or reorder slot. A new request gets a resource NACK (F-11-16), unless one was sent
+    /// shortly before.
     DropResources,
     /// Request of either end while the host function is being reset (xLR, F-11-17, F-11-20).
     DropXlr,

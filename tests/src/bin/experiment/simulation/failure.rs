@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use fabric_model::{Egress, Impairments, Rate, Span, Time, Topology, Trunk};
-use lab_report::{Bound, Case, Experiment, Look, Verdict, World, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Look, Verdict, mean, quantile};
 use transport_user::congestion::CongestionParameters;
 
 use super::{Progress, measure, setup};
@@ -105,30 +105,25 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         }
         figures.push(figure);
     }
-    Ok(Experiment {
-        name: "failure",
-        title: "The failure of a path",
-        description: format!(
-            "{PATHS} hosts write to {PATHS} others over {PATHS} paths of {} with a round trip of {ROUND_TRIP}. Each has \
+    let description = format!(
+        "{PATHS} hosts write to {PATHS} others over {PATHS} paths of {} with a round trip of {ROUND_TRIP}. Each has \
              data for {} % of a path, and begins on a path of its own. Then, in both directions, the first path is cut, \
              or loses 10 % of its packets, or keeps a tenth of its rate; or the first three suffer one each. The \
              goodput is back when all flows together have {} % of the goodput before, over {WINDOW} round trips; these \
              count. Profile auto leaves a path after five congested rounds (D-78); a round of {} packets far above the target \
              counts for several. Rounds as in 10.4 are windows. Quick PLB leaves after one round, and counts delays from 0.8 \
              of the target on. {SEEDS} seeds.",
-            rate()?,
-            HOST_PART.0 * 100 / HOST_PART.1,
-            BACK * 100.0,
-            CongestionParameters::AUTO.plb_quick_round,
-        ),
-        world: World::Simulation,
-        seed: options.seed,
+        rate()?,
+        HOST_PART.0 * 100 / HOST_PART.1,
+        BACK * 100.0,
+        CongestionParameters::AUTO.plb_quick_round,
+    );
+    Ok(Experiment {
         congestion_control: Some("swift".to_owned()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
         cases,
         verdicts,
         figures,
+        ..setup::experiment(options, "failure", "The failure of a path", description)
     })
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::{DataCentre, Record, entropy_ports};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, jain, mean};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, jain, mean};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -34,28 +34,22 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         cases.push(case);
         figures.extend(drawn);
     }
-    Ok(Experiment {
-        name: "fairness",
-        title: "Flows share a bottleneck",
-        description: format!(
-            "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}. The Jain index is \
+    let description = format!(
+        "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}. The Jain index is \
              measured from {} to {} ms. At {} ms one more flow joins. It has reached its share when its goodput over \
              {} is at least {:.0} % of an equal part.",
-            options.rate(),
-            millis(STEADY),
-            millis(JOIN),
-            millis(JOIN),
-            Span(SAMPLE.0 * GROUP as u64),
-            ENOUGH * 100.0
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate(),
+        millis(STEADY),
+        millis(JOIN),
+        millis(JOIN),
+        Span(SAMPLE.0 * GROUP as u64),
+        ENOUGH * 100.0
+    );
+    Ok(Experiment {
         cases,
         verdicts,
         figures,
+        ..setup::experiment(options, "fairness", "Flows share a bottleneck", description)
     })
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::{DataCentre, FlowPlan, Message};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
 use super::measure::{mark, since};
 use super::series::{self, TIME, millis};
@@ -80,22 +80,16 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             series::kibibytes(record, &record.queues[0]),
         ),
     ];
-    Ok(Experiment {
-        name: "idle",
-        title: "Resumption after idleness",
-        description: format!(
-            "Two flows share a bottleneck of {}. One always has data. The other begins a message every {PERIOD} and \
+    let description = format!(
+        "Two flows share a bottleneck of {}. One always has data. The other begins a message every {PERIOD} and \
              is idle after it. Alone, a message would take {ALONE}.",
-            options.rate()
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate()
+    );
+    Ok(Experiment {
         cases,
         verdicts,
         figures,
+        ..setup::experiment(options, "idle", "Resumption after idleness", description)
     })
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::{DataCentre, Record};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean};
 
 use super::measure::{self, mark, since};
 use super::series::{self, TIME, millis, packets};
@@ -29,23 +29,12 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         cases.push(case);
         figures.extend(drawn);
     }
-    Ok(Experiment {
-        name: "incast",
-        title: "Incast",
-        description: format!(
-            "Hosts at one switch write {BYTES} bytes each to one host, all at the same time. \"Ideal\" is the time that \
+    let description = format!(
+        "Hosts at one switch write {BYTES} bytes each to one host, all at the same time. \"Ideal\" is the time that \
              the bytes take over its cable of {}. The steady state begins after a quarter of this time.",
-            options.rate()
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
-        cases,
-        verdicts,
-        figures,
-    })
+        options.rate()
+    );
+    Ok(Experiment { cases, verdicts, figures, ..setup::experiment(options, "incast", "Incast", description) })
 }
 
 fn write(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use datacentre::go_back_n::{self, Outcome, Transfer};
 use datacentre::{DataCentre, FlowPlan, Message};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
 use super::series::{self, Points, TIME};
 use super::{Progress, measure, setup};
@@ -72,23 +72,17 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
                 .line(Look::Main, "go-back-N", theirs.collect()),
         );
     }
-    Ok(Experiment {
-        name: "loss",
-        title: "Random loss",
-        description: format!(
-            "{PACKETS} packets go from one host to another at the same switch, which loses some of the data packets at \
+    let description = format!(
+        "{PACKETS} packets go from one host to another at the same switch, which loses some of the data packets at \
              random. For comparison, go-back-N (NAK and timeout, a constant window of {} packets) runs with the same \
              losses: the n-th packet is lost for both or for neither.",
-            window(options)
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        window(options)
+    );
+    Ok(Experiment {
         cases,
         verdicts: verdicts.into_iter().collect(),
         figures,
+        ..setup::experiment(options, "loss", "Random loss", description)
     })
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::{DataCentre, HostModel, SlowUlp};
 use fabric_model::{ByteCount, Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean};
 
 use super::measure::samples;
 use super::series::{self, TIME};
@@ -71,21 +71,15 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             series::delay(record, 0),
         ),
     ];
-    Ok(Experiment {
-        name: "nic-congestion",
-        title: "A slow ULP",
-        description: format!(
-            "One flow at {} goes to a host whose ULP takes {rate}. The rest waits in a receive buffer of {BUFFER}. \
+    let description = format!(
+        "One flow at {} goes to a host whose ULP takes {rate}. The rest waits in a receive buffer of {BUFFER}. \
              Acknowledgements report its level. The second half of {DURATION} counts as steady state.",
-            options.rate()
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate()
+    );
+    Ok(Experiment {
         cases: vec![case],
         verdicts,
         figures,
+        ..setup::experiment(options, "nic-congestion", "A slow ULP", description)
     })
 }

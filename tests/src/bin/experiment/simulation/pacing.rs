@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 use datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::{Placement, Settings};
@@ -37,22 +37,17 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     let mut settings = setup::settings(options);
     settings.insert("unit of the gap", format!("{GAP_UNIT} ns"));
     settings.insert("tick of departures", format!("{TICK} ns"));
-    Ok(Experiment {
-        name: "pacing",
-        title: "Pacing by the timing wheel",
-        description: "One host writes to another over connections with a fixed fabric window below one packet. Each \
+    let description = "One host writes to another over connections with a fixed fabric window below one packet. Each \
                       of its cards has 256 connections, and all packets share its link. The gap is the round trip \
                       time divided by the window. \"Late\" is the lateness of a departure relative to the schedule \
-                      of its connection."
-            .to_owned(),
-        world: World::Simulation,
-        seed: options.seed,
+                      of its connection.";
+    Ok(Experiment {
         congestion_control: None,
-        details: serde_json::Value::Null,
         settings,
         cases,
         verdicts,
         figures: vec![figure],
+        ..setup::experiment(options, "pacing", "Pacing by the timing wheel", description)
     })
 }
 

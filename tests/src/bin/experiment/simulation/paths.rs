@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use datacentre::{DataCentre, FlowPlan, HostModel, Message, Plan, Tuning};
 use fabric_model::{FabricConfig, Rate, Span, Time, Topology};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::connection::DATA_WINDOW;
@@ -205,22 +205,16 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         cases.push(case);
         figure = figure.line(Look::Faint, "paths", auto.points);
     }
-    Ok(Experiment {
-        name: "paths",
-        title: "Paths from a rack to another continent",
-        description: format!(
-            "One flow writes without end. No frame is lost but by a full queue. The second half of a run counts. The line \
+    let description = format!(
+        "One flow writes without end. No frame is lost but by a full queue. The second half of a run counts. The line \
              carries what headers leave of its rate, which is an upper bound of what any transport gets. The window of \
              {DATA_WINDOW} packets bounds long paths. Profile auto follows the path; profile datacenter has the \
              defaults of D-78."
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+    );
+    Ok(Experiment {
         cases,
         verdicts,
         figures: vec![figure],
+        ..setup::experiment(options, "paths", "Paths from a rack to another continent", description)
     })
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::{DataCentre, permutation};
 use fabric_model::{Egress, Port, Span, Time, Trunk};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
 
 use super::series::{self, TIME, micros};
 use super::{Progress, measure, setup};
@@ -77,23 +77,17 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             series::kibibytes(record, &greatest),
         ),
     ];
-    Ok(Experiment {
-        name: "permutation",
-        title: "A permutation of 256 hosts",
-        description: format!(
-            "Each of {hosts} hosts writes {BYTES} bytes to another, and receives from one. {SPINES} spine switches \
+    let description = format!(
+        "Each of {hosts} hosts writes {BYTES} bytes to another, and receives from one. {SPINES} spine switches \
              connect {LEAVES} leaf switches with {HOSTS_PER_LEAF} hosts each. All cables carry {}, so all flows fit if \
              no two flows of a leaf share a spine. The slowdown of a flow is its time to completion divided by the \
              time that the bytes alone need.",
-            options.rate()
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate()
+    );
+    Ok(Experiment {
         cases: vec![case],
         verdicts,
         figures,
+        ..setup::experiment(options, "permutation", "A permutation of 256 hosts", description)
     })
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use fabric_model::{Egress, Span, Time, Trunk};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::Settings;
@@ -54,26 +54,20 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         cases.push(case);
         figures.push(drawn);
     }
-    Ok(Experiment {
-        name: "plb",
-        title: "An unlucky hash",
-        description: format!(
-            "{FLOWS} hosts write to {FLOWS} others over {PATHS} paths of {}, each at {}. All flows begin with source \
+    let description = format!(
+        "{FLOWS} hosts write to {FLOWS} others over {PATHS} paths of {}, each at {}. All flows begin with source \
              ports that lead to the same path. The load is even once each path has its part of the flows and keeps \
              it. The time until then is given in mean RTTs of that time. PLB counts an acknowledgement as congested \
              from a given fraction of the target delay on. With 1.01, as in D-78, it rarely sees congestion, because \
              Swift holds the delay at its target.",
-            options.rate(),
-            host_rate(options)?
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate(),
+        host_rate(options)?
+    );
+    Ok(Experiment {
         cases,
         verdicts,
         figures,
+        ..setup::experiment(options, "plb", "An unlucky hash", description)
     })
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::{DataCentre, FlowPlan};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, jain, mean};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, jain, mean};
 use transport_user::congestion::CongestionParameters;
 
 use super::series::{self, TIME};
@@ -29,22 +29,16 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         cases.push(case);
         figures.push(figure);
     }
-    Ok(Experiment {
-        name: "profiles",
-        title: "Profiles that share a bottleneck",
-        description: format!(
-            "As many flows with profile auto as with profile datacenter cross one cable of {}. The second half of \
+    let description = format!(
+        "As many flows with profile auto as with profile datacenter cross one cable of {}. The second half of \
              each run counts.",
-            options.rate()
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate()
+    );
+    Ok(Experiment {
         cases,
         verdicts,
         figures,
+        ..setup::experiment(options, "profiles", "Profiles that share a bottleneck", description)
     })
 }
 

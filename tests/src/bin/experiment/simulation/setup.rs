@@ -6,11 +6,26 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use datacentre::{FlowPlan, HostModel, Message, Plan, Tuning};
 use fabric_model::{Egress, FabricConfig, Port, Rate, Span, Time, Topology, Trunk};
+use lab_report::{Experiment, World};
 use transport_common::connection::INITIAL_HOP_LIMIT;
 use transport_common::units::Ticks;
 use transport_user::congestion::{CongestionControl, CongestionParameters};
 
 use crate::options::Options;
+
+/// Makes an experiment on virtual time with the settings of the options, without numbers.
+pub(crate) fn experiment(
+    options: &Options,
+    name: &'static str,
+    title: &'static str,
+    description: impl Into<String>,
+) -> Experiment {
+    Experiment {
+        congestion_control: Some(options.algorithm()),
+        settings: settings(options),
+        ..Experiment::new(World::Simulation, name, title, description, options.seed)
+    }
+}
 
 /// Propagation delay of every cable, each way.
 pub(crate) const CABLE: Span = Span::from_micros(1);

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use datacentre::DataCentre;
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
 use super::measure::{self, mark, samples, since};
 use super::series::{self, TIME};
@@ -77,21 +77,15 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             .line(Look::Main, "goodput", goodput)
             .level("the bottleneck's, less headers", full),
     ];
-    Ok(Experiment {
-        name: "single-flow",
-        title: "A single flow",
-        description: format!(
-            "One flow crosses a bottleneck of {}. Its host could send twice as fast. The second half of {DURATION} \
+    let description = format!(
+        "One flow crosses a bottleneck of {}. Its host could send twice as fast. The second half of {DURATION} \
              counts as steady state.",
-            options.rate()
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+        options.rate()
+    );
+    Ok(Experiment {
         cases: vec![case],
         verdicts,
         figures,
+        ..setup::experiment(options, "single-flow", "A single flow", description)
     })
 }

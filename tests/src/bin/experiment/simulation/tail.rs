@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use datacentre::{DataCentre, FlowPlan, FlowSample, HostModel, Message, Plan};
 use fabric_model::{Span, Time, Topology, Trunk};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
 use transport_user::congestion::CongestionParameters;
 
 use super::{Progress, setup};
@@ -79,25 +79,19 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     let all: Vec<Both> = all.collect::<Result<_>>()?;
     let cases: Vec<Case> = all.iter().map(sum_up).collect();
     let verdicts = all.iter().zip(&cases).flat_map(|(both, case)| promises(both, case)).collect();
-    Ok(Experiment {
-        name: "tail",
-        title: "The end of a burst is lost",
-        description: format!(
-            "One host writes {BURST} packets to another over an empty path, and the last 1, 2 or 5 are lost. Nothing follows \
+    let description = format!(
+        "One host writes {BURST} packets to another over an empty path, and the last 1, 2 or 5 are lost. Nothing follows \
              them. The burst is complete when its last packet is acknowledged; the time counts from its start, in round trips \
              of the empty path. {EARLIER} bursts without loss go before. RACK-TLP sends the last packet again after two \
              smoothed round trips, if that is below the retransmission timeout; the acknowledgement of this probe shows \
              what else is missing. Without it, the timeout finds the loss: profile auto has 5/4 of the longest round trip, \
              and at least 1 ms. {SEEDS} seeds; the path's jitter is 1/{JITTER_PART} of its round trip."
-        ),
-        world: World::Simulation,
-        seed: options.seed,
-        congestion_control: Some(options.algorithm()),
-        details: serde_json::Value::Null,
-        settings: setup::settings(options),
+    );
+    Ok(Experiment {
         cases,
         verdicts,
         figures: vec![course(&all)?, recovery(&all)],
+        ..setup::experiment(options, "tail", "The end of a burst is lost", description)
     })
 }
 
