@@ -78,10 +78,39 @@ impl Initiator {
         }
     }
 
+    /// Returns whether the table entry of `rsn` belongs to it. From `released` on, an entry belongs to the RSN that
+    /// comes first. Every loop over the table ends where this ends, so it looks at no entry twice.
+    #[inline(always)]
+    fn has_entry(&self, rsn: Rsn) -> bool {
+        rsn.distance_from(self.released) < TRANSACTIONS as u32
+    }
+
     /// Returns whether the table entry of `rsn` belongs to it and its transaction is not completed.
     #[inline(always)]
     fn is_open(&self, rsn: Rsn) -> bool {
-        !rsn.is_before(self.brsn) && rsn.distance_from(self.released) < TRANSACTIONS as u32
+        !rsn.is_before(self.brsn) && self.has_entry(rsn)
+    }
+
+    /// Returns whether the invariants of the table hold: `released` <= `brsn` <= `known` <= `released` +
+    /// [`TRANSACTIONS`], and on an ordered connection `next` <= `known`. No step breaks them. A table that breaks them
+    /// would make the engine execute stale entries of the send queue, so the connection has to end
+    /// ([`Self::set_back`]).
+    #[inline(always)]
+    pub fn is_consistent(&self) -> bool {
+        let known = self.known.distance_from(self.released);
+        let next = if self.ordered != 0 { self.next.distance_from(self.released) } else { 0 };
+        known <= TRANSACTIONS as u32 && self.brsn.distance_from(self.released) <= known && next <= known
+    }
+
+    /// Makes the invariants hold again after they were broken, so that [`Self::drain`] finds every transaction that is
+    /// not reported. Nothing can be sent after this.
+    #[inline(never)]
+    pub(crate) fn set_back(&mut self) {
+        self.brsn = self.released;
+        self.next = self.released;
+        self.next_pull = self.released;
+        self.known = self.released;
+        self.stamped = self.released;
     }
 
     /// Returns the RSN after the newest submitted transaction. The application's counter is untrusted: a counter
@@ -173,7 +202,7 @@ impl Initiator {
         if rsn.is_before(self.brsn) {
             rsn = self.brsn; // completed requests must not be sent again
         }
-        while rsn != submitted {
+        while rsn != submitted && self.has_entry(rsn) {
             bounded!();
             if table[index(rsn)].state == TransactionState::Submitted && sends.kind(rsn) == kind {
                 break;
@@ -201,7 +230,7 @@ impl Initiator {
         let known = self.known;
         let sent = if self.ordered != 0 { self.next } else { self.brsn };
         let mut rsn = if self.stamped.is_before(sent) { sent } else { self.stamped };
-        while rsn != known {
+        while rsn != known && self.has_entry(rsn) {
             bounded!();
             let t = &mut table[index(rsn)];
             if t.state == TransactionState::Submitted {
@@ -357,7 +386,8 @@ impl Initiator {
         let released = self.released;
         let mut rsn = self.brsn;
         let mut blocked = 0;
-        loop {
+        // `released` may follow in this loop, but no entry beyond the table that it started with was submitted.
+        while rsn.distance_from(released) < TRANSACTIONS as u32 {
             bounded!();
             let t = &mut table[index(rsn)];
             if t.state == TransactionState::Done {
@@ -394,7 +424,7 @@ impl Initiator {
     fn release(&mut self, table: &mut Table, sends: impl Submissions) {
         let first = self.released;
         let mut rsn = first;
-        while rsn != self.brsn {
+        while rsn != self.brsn && self.has_entry(rsn) {
             bounded!();
             let t = &mut table[index(rsn)];
             if t.state != TransactionState::Reported || t.retained != 0 {
@@ -432,8 +462,7 @@ impl Initiator {
     #[inline(never)]
     fn oldest_unreported(&self, table: &Table) -> Rsn {
         let mut rsn = self.brsn;
-        let end = self.released.add(TRANSACTIONS as u32);
-        while rsn != end {
+        while self.has_entry(rsn) {
             bounded!();
             if table[index(rsn)].state == TransactionState::Done {
                 break;
@@ -499,7 +528,7 @@ impl Initiator {
         self.known = self.brsn;
         let submitted = self.submitted(sends);
         let mut rsn = self.brsn;
-        while rsn != submitted {
+        while rsn != submitted && self.has_entry(rsn) {
             bounded!();
             if table[index(rsn)].state == TransactionState::Submitted {
                 self.skip(table, sends, rsn);
@@ -543,7 +572,7 @@ impl Initiator {
     #[inline(always)]
     fn give_up_places(&self, table: &mut Table) {
         let mut rsn = self.released;
-        while rsn != self.brsn {
+        while rsn != self.brsn && self.has_entry(rsn) {
             bounded!();
             table[index(rsn)].retained = 0;
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));

@@ -101,8 +101,10 @@ impl Target {
     #[inline(always)]
     pub fn response_acknowledged<A>(&mut self, responses: &mut Responses<A>, place: u16) {
         at(responses, place as u32).state = ResponseState::Acknowledged;
-        loop {
+        let mut looked_at = 0;
+        while looked_at < RESPONSES as u32 {
             bounded!();
+            looked_at = fresh(looked_at + 1);
             let head = fresh(self.response_head);
             let response = at(responses, head);
             if head == self.response_next || response.state != ResponseState::Acknowledged {

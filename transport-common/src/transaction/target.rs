@@ -340,6 +340,9 @@ impl Target {
         } else {
             self.rnr_due = self.rnr_due.or(self.rnr_waiting);
             self.rnr_waiting = Bitmap128::ZERO;
+            if !self.pulls_waiting.is_zero() {
+                return; // a pull does not wait for a receive: its time goes on
+            }
         }
         self.rnr_timer = Deadline::NONE;
     }
@@ -386,8 +389,10 @@ impl Target {
 
     #[inline(always)]
     fn next_in_order(&mut self, table: &mut Table) -> Option<Held> {
-        loop {
+        let mut looked_at = 0;
+        while looked_at < TRANSACTIONS as u32 {
             bounded!();
+            looked_at = fresh(looked_at + 1);
             let nrsn = Rsn(fresh(self.nrsn.0));
             let key = nrsn.0 & (TRANSACTIONS as u32 - 1);
             let request = *at(table, key);
@@ -407,7 +412,6 @@ impl Target {
                 _ => return None,
             }
         }
-        #[cfg(target_arch = "bpf")]
         None
     }
 

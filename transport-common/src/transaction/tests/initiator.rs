@@ -373,3 +373,78 @@ fn several_that_wait_are_a_backlog() {
     }
     Initiator::is_backlogged(1, 3, 0, || panic!("the counter is read only if needed"));
 }
+
+/// Table full, one packet kept: the oldest transaction is reported, but its packet is not acknowledged, which a peer
+/// may do for ever (D-54). All behind it are reported as well. BRSN stops where the table ends, and not at the entry
+/// with which it began.
+#[test]
+fn brsn_stays_in_the_table_while_the_oldest_packet_is_kept() {
+    for ordered in [true, false] {
+        let count = 1 + TRANSACTIONS as u32;
+        let mut part = Part::new(ordered, 1);
+        assert_eq!(part.send(|_| true), [1]);
+        part.complete(1, CompletionCode::Ack, false);
+        assert_eq!(part.application.released.get(), 2);
+        part.application.submitted.set(count + 1);
+        while let Some((rsn, kind, _)) = part.next(|_| true) {
+            part.initiator.sent(&mut part.table, Rsn(rsn), (&part.application).label(Rsn(rsn)), NOW);
+            part.initiator.open_pulls = 0; // the peer knows its answers
+            assert_eq!(kind, (&part.application).kind(Rsn(rsn)));
+        }
+        for rsn in 2..=count {
+            part.complete(rsn, CompletionCode::Ack, rsn % 2 == 0);
+            assert!(part.initiator.is_consistent(), "RSN {rsn}");
+        }
+        assert_eq!(part.reports().len(), count as usize, "each once");
+        assert_eq!((part.initiator.brsn, part.application.released.get()), (Rsn(count + 1), 2));
+        assert_eq!(part.next(|_| true), None, "nothing that was not submitted");
+        for rsn in 2..=count {
+            part.initiator.pull_acknowledged(&mut part.table, Rsn(rsn));
+        }
+        part.initiator.flush(&mut part.table, &part.application);
+        assert_eq!(part.application.released.get(), count + 1, "every slot is given back");
+        assert!(part.table.iter().all(|t| t.state == TransactionState::Submitted));
+    }
+}
+
+/// The same with transactions that timed out while the peer was out of reach, F-11-19: their packets are Resyncs that
+/// wait for the gate.
+#[test]
+fn brsn_stays_in_the_table_after_two_timeouts() {
+    let count = TRANSACTIONS as u32;
+    let mut part = Part::new(true, count);
+    assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
+    for timeouts in 1..=2 {
+        part.initiator.wait(&mut part.table, NOW);
+        for _ in 0..count {
+            let now = NOW.after(Ticks(timeouts * TIMEOUT.0));
+            part.initiator.on_timer(&mut part.table, &part.application, now);
+            assert!(part.initiator.is_consistent());
+        }
+    }
+    assert_eq!(part.reports().len(), count as usize, "each once");
+    assert_eq!(part.initiator.brsn, Rsn(count + 1));
+}
+
+/// A table whose invariants are broken is set back: then a dead connection reports what is outstanding, once, and ends.
+#[test]
+fn a_broken_table_is_set_back_and_drained() {
+    for broken in [
+        |i: &mut Initiator| i.brsn = i.released.add(100_000),
+        |i: &mut Initiator| i.known = i.released.add(TRANSACTIONS as u32 + 1),
+        |i: &mut Initiator| i.next = i.known.add(1),
+        |i: &mut Initiator| i.known = i.released.sub(1),
+    ] {
+        let mut part = Part::new(true, 4);
+        part.send(|kind| kind == Kind::Push);
+        assert!(part.initiator.is_consistent());
+        broken(&mut part.initiator);
+        assert!(!part.initiator.is_consistent());
+        part.initiator.set_back();
+        assert!(part.initiator.is_consistent());
+        part.initiator.drain(&mut part.table, &part.application, false);
+        assert!(!part.initiator.drained(&mut part.table, &part.application), "nothing more to report");
+        let ends: Vec<u32> = part.reports().iter().map(|(rsn, ..)| *rsn).collect();
+        assert_eq!(ends, [1, 2, 3, 4]);
+    }
+}
