@@ -100,6 +100,9 @@ pub enum Counter {
     ReplyByEngine,
     /// A completion had to wait, because the application's completion queue was full.
     CompletionQueueFull,
+    /// A connection was given up because its table of transactions was broken. No input can do that: it is a defect of
+    /// Tiercel, or of the machine's memory.
+    TransactionTableBroken,
     /// A work request of the application was malformed and completed in error.
     BadWorkRequest,
     /// Congestion event queued: occupancy below T1 (D-73).

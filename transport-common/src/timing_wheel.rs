@@ -1,8 +1,9 @@
 //! Hierarchical timing wheel: one deadline per connection slot, for `N` slots, in fixed memory.
 //!
 //! The design follows Varghese and Lauck, and Carousel's use of it for pacing. Retransmission, ACK coalescing and
-//! inter-packet gap deadlines of a connection share one entry, which holds the earliest of them. A tick is 512 ns,
-//! the unit of the inter-packet gap (D-79, F-10.6.2.1-7).
+//! inter-packet gap deadlines of a connection share one entry, which holds the earliest of them. A tick is 2^19 ps
+//! (524.288 ns, four ticks of Falcon's time): about the unit of the inter-packet gap (D-79, F-10.6.2.1-7), and a power
+//! of two of the clock's unit, so that ticks wrap where the clock wraps.
 //!
 //! There are 6 levels of 64 slots. A slot of level `l` spans 64^l ticks. A deadline is filed at the level of the
 //! highest 6-bit digit in which it differs from the cursor. So every entry of a level is due before any entry of
@@ -13,20 +14,24 @@
 //! All zero bytes are a valid, empty wheel, so the wheel can be in a map of the kernel. Every index is masked with
 //! a constant. No operation can panic. Not for concurrent use: the wheel has one owner.
 
-use crate::units::{Picoseconds, Ticks};
+use crate::units::{PicosecondSpan, Picoseconds, Ticks};
 
-/// Length of a tick in nanoseconds.
-pub const NANOS_PER_TICK: u64 = 1 << TICK_SHIFT;
+/// Length of a tick.
+pub const TICK: PicosecondSpan = PicosecondSpan(1 << TICK_SHIFT);
+/// Ticks are counted modulo 2 to this power, which is when the clock of 64 bits of picoseconds wraps: 213.5 days.
+pub const TICK_BITS: u32 = u64::BITS - TICK_SHIFT;
 
 /// Largest number of steps of one [`TimingWheel::poll`]. Each step enters a slot if needed and moves one entry.
 /// With 4 steps the kernel's verifier walks some 5,000 instructions for a poll, with 8 steps over 20,000.
 pub const WORK_PER_POLL: u32 = 4;
 
 /// Largest distance in ticks at which a deadline is filed exactly: 63 slots of the top level, 9.6 hours. Later
-/// deadlines wait in the last slot, and are filed again from there.
+/// deadlines wait in the last slot, and are filed again from there. A deadline counts as past if it is more than half
+/// of the number circle ahead, 106 days.
 pub const HORIZON: u64 = (SLOTS as u64 - 1) << shift_of(LEVELS - 1);
 
-const TICK_SHIFT: u32 = 9;
+const TICK_SHIFT: u32 = 19;
+const TICK_MASK: u64 = (1 << TICK_BITS) - 1;
 const LEVELS: usize = 6;
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -38,9 +43,9 @@ const LEVEL_MASK: usize = LEVEL_ROOM - 1;
 const LOCATION_ROOM: usize = LEVEL_ROOM * SLOTS;
 const LOCATION_MASK: usize = LOCATION_ROOM - 1;
 
-/// An instant on the wheel, in its own ticks. It does not wrap, so it has an order. The conversions are those of the
-/// node's wheel, whose tick is [`NANOS_PER_TICK`]. The wheel itself does not know the length of a tick.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// An instant on the wheel, in ticks modulo 2 to the power of [`TICK_BITS`]. It wraps with the clock, so it has no order
+/// but [`Self::is_after`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct WheelTick(pub u64);
 
@@ -48,21 +53,40 @@ impl WheelTick {
     /// Returns the tick to pass to [`TimingWheel::poll`] at `now`: rounded down.
     #[inline(always)]
     pub const fn at(now: Picoseconds) -> Self {
-        Self(now.as_nanos() >> TICK_SHIFT)
+        Self(now.0 >> TICK_SHIFT)
     }
 
-    /// Returns the tick under which to file a deadline that is `delay` after `now`: rounded up from nanoseconds, so
-    /// that it never fires early.
+    /// Returns the tick under which to file a deadline that is `delay` after `now`: rounded up, so that it never fires
+    /// early.
     #[inline(always)]
     pub const fn deadline(now: Picoseconds, delay: Ticks) -> Self {
-        let nanos = now.as_nanos() + delay.as_nanos();
-        Self((nanos >> TICK_SHIFT) + (nanos & (NANOS_PER_TICK - 1) != 0) as u64)
+        let due = now.after(delay.as_picos());
+        Self::at(due).after((due.0 & (TICK.0 - 1) != 0) as u64)
     }
 
-    /// Returns the start of the tick in nanoseconds of the monotonic clock.
+    /// Returns the start of the tick.
     #[inline(always)]
-    pub const fn as_nanos(self) -> u64 {
-        self.0 * NANOS_PER_TICK
+    pub const fn start(self) -> Picoseconds {
+        Picoseconds(self.0 << TICK_SHIFT)
+    }
+
+    /// Returns the tick `ticks` later.
+    #[inline(always)]
+    #[must_use]
+    pub const fn after(self, ticks: u64) -> Self {
+        Self(self.0.wrapping_add(ticks) & TICK_MASK)
+    }
+
+    /// Returns the number of ticks from `earlier` to `self`.
+    #[inline(always)]
+    const fn since(self, earlier: Self) -> u64 {
+        self.0.wrapping_sub(earlier.0) & TICK_MASK
+    }
+
+    /// Returns whether `self` is later than `other`: in the half of the number circle after it.
+    #[inline(always)]
+    pub const fn is_after(self, other: Self) -> bool {
+        (self.0.wrapping_sub(other.0) << TICK_SHIFT) as i64 > 0
     }
 }
 
@@ -112,12 +136,12 @@ impl Slot {
 
 /// The wheel. `N` is a power of two of at most 2^31 (checked at compile time). Ids are taken modulo `N`.
 ///
-/// Ticks do not wrap: 64 bits of 512 ns. The time that is passed to [`Self::poll`] is monotonic. A smaller tick
-/// counts as the largest one passed so far.
+/// The time that is passed to [`Self::poll`] is monotonic, and wraps. An earlier tick counts as the latest one passed so
+/// far.
 #[derive(Clone)]
 #[repr(C)]
 pub struct TimingWheel<const N: usize> {
-    /// Largest tick that was passed to `poll`.
+    /// Latest tick that was passed to `poll`.
     clock: WheelTick,
     /// Tick from which entries are filed: no filed entry is due before it. At most `clock`.
     cursor: WheelTick,
@@ -125,7 +149,8 @@ pub struct TimingWheel<const N: usize> {
     wake: WheelTick,
     /// 1 + location of the slot being cascaded; 0 if none.
     cascading: u32,
-    _padding: u32,
+    /// 1: the wheel knows the time. Zero bytes do not, and any time may come first.
+    started: u32,
     /// Bit `i` of word `l`: slot `i` of level `l` has entries.
     occupancy: [u64; LEVEL_ROOM],
     /// Id of the oldest entry of each slot; valid only if the slot is occupied.
@@ -145,30 +170,43 @@ impl<const N: usize> TimingWheel<N> {
         N - 1
     };
 
-    /// Creates an empty wheel at tick 0: all bytes zero.
+    /// Creates an empty wheel that has yet to learn the time: all bytes zero.
     pub const fn new() -> Self {
         Self {
             clock: WheelTick(0),
             cursor: WheelTick(0),
             wake: WheelTick(0),
             cascading: 0,
-            _padding: 0,
+            started: 0,
             occupancy: [0; LEVEL_ROOM],
             heads: [0; LOCATION_ROOM],
             links: [Link::IDLE; N],
         }
     }
 
-    /// Files `id` under `deadline`, or moves it there if it is already filed.
+    /// Tells a new wheel the time, before the first deadline is filed. Does nothing if it knows it.
+    #[inline(always)]
+    pub const fn start(&mut self, now: WheelTick) {
+        if self.started == 0 {
+            self.started = 1;
+            self.clock = now;
+            self.cursor = now;
+            self.wake = now;
+        }
+    }
+
+    /// Files `id` under `deadline`, or moves it there if it is already filed. A wheel that was neither
+    /// [started](Self::start) nor polled takes the time to be 0.
     ///
     /// A deadline in the past counts as now: it fires at one of the next polls, after everything that was due
     /// before now.
     #[inline(always)]
     pub const fn schedule(&mut self, id: u32, deadline: WheelTick) {
+        self.started = 1;
         self.unlink(id);
-        let expiry = if deadline.0 > self.clock.0 { deadline } else { self.clock };
+        let expiry = if deadline.is_after(self.clock) { deadline } else { self.clock };
         let start = self.link(id, expiry);
-        if start.0 < self.wake.0 {
+        if self.wake.is_after(start) {
             self.wake = start;
         }
     }
@@ -185,10 +223,11 @@ impl<const N: usize> TimingWheel<N> {
     /// [`Polled::Idle`] to process all due entries. If nothing is due, the cost is a comparison and two stores.
     #[inline(always)]
     pub const fn poll(&mut self, now: WheelTick) -> Polled {
-        if now.0 > self.clock.0 {
+        self.start(now);
+        if now.is_after(self.clock) {
             self.clock = now;
         }
-        if self.clock.0 < self.wake.0 {
+        if self.wake.is_after(self.clock) {
             self.cursor = self.clock;
             return Polled::Idle;
         }
@@ -202,7 +241,7 @@ impl<const N: usize> TimingWheel<N> {
         Polled::Busy
     }
 
-    /// Returns the largest tick that was passed to [`Self::poll`] so far.
+    /// Returns the latest tick that was passed to [`Self::poll`] so far.
     #[inline(always)]
     pub const fn clock(&self) -> WheelTick {
         self.clock
@@ -244,12 +283,12 @@ impl<const N: usize> TimingWheel<N> {
             None => {
                 self.cascading = 0;
                 let slot = match self.earliest() {
-                    Some(slot) if slot.start.0 <= self.clock.0 => slot,
+                    Some(slot) if !slot.start.is_after(self.clock) => slot,
                     later => {
                         self.cursor = self.clock;
                         self.wake = match later {
                             Some(slot) => slot.start,
-                            None => WheelTick(u64::MAX),
+                            None => self.clock.after(HORIZON), // looks again then, as the number circle goes on
                         };
                         return Polled::Idle;
                     }
@@ -297,7 +336,7 @@ impl<const N: usize> TimingWheel<N> {
                 return Some(Slot {
                     level: level as u32,
                     index: (index + distance) & SLOT_MASK as u32,
-                    start: WheelTick(digits.wrapping_add(distance as u64) << shift),
+                    start: WheelTick((digits.wrapping_add(distance as u64) << shift) & TICK_MASK),
                 });
             }
             level += 1;
@@ -309,8 +348,8 @@ impl<const N: usize> TimingWheel<N> {
     /// tick of that slot.
     #[inline(always)]
     const fn link(&mut self, id: u32, expiry: WheelTick) -> WheelTick {
-        let ahead = expiry.0.wrapping_sub(self.cursor.0);
-        let tick = self.cursor.0.wrapping_add(if ahead < HORIZON { ahead } else { HORIZON });
+        let ahead = expiry.since(self.cursor);
+        let tick = self.cursor.after(if ahead < HORIZON { ahead } else { HORIZON }).0;
         let level = level_of(self.cursor.0 ^ tick);
         let shift = shift_of(level);
         let digits = tick >> shift;

@@ -111,6 +111,7 @@ proptest! {
         ncwnd in 1..=140u32,
         retransmitted in 0..=140u16,
         kinds in prop::collection::vec(any::<bool>(), 128),
+        refused in prop_oneof![Just(vec![false; 128]), prop::collection::vec(any::<bool>(), 128)],
     ) {
         let mut w = TransmitWindow::new(Psn(base), size);
         let mut pushes = 0;
@@ -123,19 +124,28 @@ proptest! {
         for (n, &pull_data) in kinds.iter().take(sent as usize).enumerate() {
             prop_assert_eq!(w.pull_data.get(n as u32), pull_data);
         }
-        let edge = fabric.min(size);
-        // A sixteenth of the data window is reserved for responses, and at least one packet if the window has at
-        // least four.
-        let reserve = if edge < 4 { 0 } else { (edge / 16).max(1) };
+        // D-92: a sixteenth of the sequence numbers of the data window is reserved for responses, and at least one if the
+        // window has at least four. What waits after an RNR NACK is not in flight.
+        let reserve = if size < 4 { 0 } else { (size / 16).max(1) };
         let gate = Gate { fabric, ncwnd };
-        prop_assert_eq!(w.may_send_request(gate, true), sent < edge - reserve && pushes < ncwnd);
-        prop_assert_eq!(w.may_send_request(gate, false), sent < edge && pushes < ncwnd);
-        prop_assert_eq!(w.may_send_response(Gate { ncwnd: 0, ..gate }), sent < edge);
+        let mut waits = 0;
+        for (n, (&pull_data, &refused)) in kinds.iter().zip(&refused).take(sent as usize).enumerate() {
+            if refused && !pull_data {
+                w.not_ready.set(n as u32);
+                waits += 1;
+            }
+        }
+        let (flight, pushes) = (sent - waits, pushes - waits);
+        prop_assert_eq!(w.may_send_request(gate, true), sent < size - reserve && flight < fabric && pushes < ncwnd);
+        prop_assert_eq!(w.may_send_request(gate, false), sent < size && flight < fabric && pushes < ncwnd);
+        prop_assert_eq!(w.may_send_response(Gate { ncwnd: 0, ..gate }), sent < size && flight < fabric);
         w.outstanding_retransmitted = retransmitted;
         for offset in 0..sent {
             let room = u32::from(retransmitted) < ncwnd;
-            prop_assert_eq!(w.may_retransmit(offset, false, gate), offset < fabric && room);
-            prop_assert_eq!(w.may_retransmit(offset, true, Gate { ncwnd: 0, ..gate }), offset < fabric);
+            let before = (0..offset).filter(|n| w.not_ready.get(*n)).count() as u32;
+            let passes = offset - before < fabric;
+            prop_assert_eq!(w.may_retransmit(offset, false, gate), passes && room);
+            prop_assert_eq!(w.may_retransmit(offset, true, Gate { ncwnd: 0, ..gate }), passes);
         }
     }
 

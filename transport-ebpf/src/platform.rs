@@ -122,11 +122,11 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
     #[inline(always)]
     fn publish_deadline(&self, wheel: &TimingWheel<CONNECTIONS>) {
         if let Some(node) = maps::node() {
-            let nanos = match wheel.next_event() {
-                Some(tick) => tick.as_nanos().max(1),
+            let at = match wheel.next_event() {
+                Some(tick) => tick.start().0.max(1),
                 None => 0,
             };
-            node.next_deadline.store(nanos, Relaxed);
+            node.next_deadline.store(at, Relaxed);
         }
     }
 }
@@ -579,6 +579,7 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     #[inline(always)]
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
         if let Some(wheel) = self.wheel() {
+            wheel.start(WheelTick::at(now));
             wheel.schedule(slot, WheelTick::deadline(now, ticks));
             self.publish_deadline(wheel);
         }

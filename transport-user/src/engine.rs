@@ -386,22 +386,19 @@ impl Worker {
         let node = self.shared.maps.node();
         self.shared.doorbell.reset();
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-        let wake = planned_wake(now, node.next_deadline.load(SeqCst), nap);
+        let wake = planned_wake(now, Picoseconds(node.next_deadline.load(SeqCst)), nap);
         self.progress.state.store(SLEEPING, SeqCst);
-        let idle = node.begin_sleep(Picoseconds(wake * 1000));
-        let outcome = if self.stopped() || !idle { Ok(()) } else { self.wait(now, wake) };
+        let idle = node.begin_sleep(Picoseconds(wake.map_or(0, |wake| clock_of(now + wake).0.max(1))));
+        let outcome = if self.stopped() || !idle { Ok(()) } else { self.wait(wake) };
         self.progress.state.store(RUNNING, SeqCst);
         node.end_sleep();
         while self.wake.next().is_some() {}
         outcome
     }
 
-    /// Waits for a wake-up, at most until `wake`, in nanoseconds of the monotonic clock. 0 stands for no limit.
-    fn wait(&self, now: Duration, wake: u64) -> io::Result<()> {
-        let timeout = match wake {
-            0 => None,
-            _ => Some(TimeSpec::from_duration(Duration::from_nanos(wake).saturating_sub(now))),
-        };
+    /// Waits for a wake-up, at most for `limit`.
+    fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
+        let timeout = limit.map(TimeSpec::from_duration);
         let mut sources = [
             PollFd::new(self.shared.doorbell.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
@@ -422,15 +419,23 @@ fn adapted_batch(useful: u64, frames: u64) -> u32 {
     }
 }
 
-/// Returns the time at which a sleeping engine wakes by itself, in nanoseconds of the monotonic clock: at the next
-/// deadline of the timing wheel or a little later, at the end of its nap, or never (0).
-fn planned_wake(now: Duration, next_deadline: u64, nap: bool) -> u64 {
-    let soon = now.as_nanos() as u64 + SLEEPERS_SLACK.as_nanos();
-    match (next_deadline, nap) {
-        (0, false) => 0,
-        (_, true) => soon,
-        (deadline, false) => deadline.max(soon),
+/// Returns the transport's clock, which wraps, at a time of the monotonic clock.
+fn clock_of(time: Duration) -> Picoseconds {
+    Picoseconds::from_nanos(time.as_nanos() as u64)
+}
+
+/// Returns how long an engine that goes to sleep at `now` sleeps at most: until the next deadline of the timing wheel or
+/// a little longer, until the end of its nap, or without a limit. A deadline of 0 is none.
+fn planned_wake(now: Duration, next_deadline: Picoseconds, nap: bool) -> Option<Duration> {
+    let slack = Duration::from_nanos(SLEEPERS_SLACK.as_nanos());
+    if nap {
+        return Some(slack);
     }
+    if next_deadline.0 == 0 {
+        return None;
+    }
+    let left = next_deadline.since(clock_of(now)).signed().max(0) as u64;
+    Some(Duration::from_nanos(left.div_ceil(1000)).max(slack))
 }
 
 /// Binds the calling thread to a CPU.
@@ -464,12 +469,25 @@ mod tests {
     #[test]
     fn a_sleeper_is_up_in_time_and_naps_after_work() {
         let now = Duration::from_millis(5);
-        let soon = 5_000_000 + SLEEPERS_SLACK.as_nanos();
-        assert_eq!(planned_wake(now, 0, false), 0);
-        assert_eq!(planned_wake(now, 0, true), soon);
-        assert_eq!(planned_wake(now, 5_008_000, false), soon);
-        assert_eq!(planned_wake(now, 9_000_000, false), 9_000_000);
-        assert_eq!(planned_wake(now, 9_000_000, true), soon);
+        let slack = Duration::from_nanos(SLEEPERS_SLACK.as_nanos());
+        let (soon, later) = (Picoseconds::from_nanos(5_008_000), Picoseconds::from_nanos(9_000_000));
+        assert_eq!(planned_wake(now, Picoseconds(0), false), None);
+        assert_eq!(planned_wake(now, Picoseconds(0), true), Some(slack));
+        assert_eq!(planned_wake(now, soon, false), Some(slack));
+        assert_eq!(planned_wake(now, later, false), Some(Duration::from_millis(4)));
+        assert_eq!(planned_wake(now, later, true), Some(slack));
+    }
+
+    /// After 213.5 days of uptime the clock of 64 bits of picoseconds begins again.
+    #[test]
+    fn a_sleeper_is_up_in_time_when_the_clock_wraps() {
+        let now = Duration::from_nanos(u64::MAX / 1000 - 1_000_000);
+        let deadline = clock_of(now + Duration::from_millis(3));
+        assert!(deadline.0 < clock_of(now).0, "the deadline is behind the wrap");
+        assert_eq!(planned_wake(now, deadline, false), Some(Duration::from_millis(3)));
+        let after = now + Duration::from_millis(5);
+        let past = planned_wake(after, deadline, false);
+        assert_eq!(past, Some(Duration::from_nanos(SLEEPERS_SLACK.as_nanos())));
     }
 
     #[test]

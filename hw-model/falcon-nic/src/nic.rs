@@ -7,7 +7,7 @@ use std::rc::Rc;
 use clocked::Cycle;
 use host_nic::{FrameAtHand, HostConfig, HostNic};
 use transport_common::datapath::Verdict;
-use transport_common::timing_wheel::{NANOS_PER_TICK, WheelTick};
+use transport_common::timing_wheel::WheelTick;
 use transport_common::units::Picoseconds;
 
 use super::backend::{LiveFrame, SharedCard};
@@ -97,7 +97,7 @@ impl FalconNic {
     /// Returns true if the timing wheel has work at a cycle.
     fn wheel_is_due(&self, cycle: Cycle) -> bool {
         let tick = WheelTick::at(self.pipeline.time_of(cycle));
-        self.host.borrow_mut().wheel().next_event().is_some_and(|due| due <= tick)
+        self.host.borrow_mut().wheel().next_event().is_some_and(|due| !due.is_after(tick))
     }
 
     /// Starts a turn if more connections request one than turns are in progress without a connection.
@@ -154,9 +154,7 @@ impl FalconNic {
             return Some(now);
         }
         let tick = host.wheel().next_event();
-        let wheel = tick.map(|tick| {
-            self.pipeline.cycle_of(Picoseconds(tick.0.saturating_mul(NANOS_PER_TICK * 1000))).max(now)
-        });
+        let wheel = tick.map(|tick| self.pipeline.cycle_of(tick.start()).max(now));
         self.pipeline.next_event().into_iter().chain(wheel).min()
     }
 

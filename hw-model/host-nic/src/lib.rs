@@ -252,8 +252,8 @@ impl HostNic {
         if !self.card.doorbells.is_silent() || !self.card.results.is_empty() {
             return Some(self.card.clock);
         }
-        let tick = self.card.wheel.next_event()?;
-        Some(Picoseconds(self.card.clock.0.max(tick.as_nanos() * 1000)))
+        let (at, now) = (self.card.wheel.next_event()?.start(), self.card.clock);
+        Some(if at.is_later_than(now) { at } else { now })
     }
 
     /// Returns the number of connections that request service by the engine, plus the number of results that wait

@@ -391,6 +391,7 @@ impl Services for HostPlatform<'_> {
     }
 
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
+        self.card.wheel.start(WheelTick::at(now));
         self.card.wheel.schedule(slot, WheelTick::deadline(now, ticks));
     }
 }

@@ -186,8 +186,8 @@ impl Harness {
         }
         if looks && !reading.exact {
             // The wheel keeps the latest tick that it was given. The service uses the same reading.
-            let told = Picoseconds::from_nanos(self.kernel.wheel()?.clock().as_nanos());
-            if told.0 > first.0 {
+            let told = self.kernel.wheel()?.clock().start();
+            if told.is_later_than(first) {
                 first = told;
             }
         }

@@ -255,7 +255,9 @@ impl Host {
         if self.runs.iter().filter(|run| run.task != Task::Receive).count() >= self.engines {
             return None;
         }
-        let due = self.when(self.nic.next_event()?.0.saturating_sub(self.clock));
+        // Before the next step after a jump of its clock, the card has not seen the jump.
+        let elapsed = self.nic.next_event()?.since(Picoseconds(self.clock)).signed().max(0) as u64;
+        let due = self.when(elapsed);
         Some(due.max(self.engine_free).max(now))
     }
 

@@ -78,11 +78,15 @@ fn transmit(w: &TransmitWindow, packets: &[TxPacket], largest: u32, name: &str) 
         w.size
     );
     let sent = Bitmap128::low_mask(in_flight);
-    for map in [w.acknowledged, w.retransmit, w.pull_data] {
+    for map in [w.acknowledged, w.retransmit, w.pull_data, w.not_ready] {
         assert!(map.and_not(sent).is_zero(), "{name}: a bit for a packet never sent (D-19)");
     }
     assert!(!w.acknowledged.get(0), "F-9.1.1-1: the base is the oldest packet not acknowledged");
     assert!(w.acknowledged.and(w.retransmit).is_zero(), "{name}: acknowledged packets are not sent again");
+    assert!(
+        w.acknowledged.and(w.not_ready).is_zero(),
+        "{name}: acknowledged packets wait for no receive (D-92)"
+    );
     let outstanding = sent.and_not(w.acknowledged);
     let requests = outstanding.and_not(w.pull_data).count_ones();
     assert_eq!(u32::from(w.outstanding_requests), requests, "{name}: RORC or DORC (D-30)");
@@ -90,6 +94,12 @@ fn transmit(w: &TransmitWindow, packets: &[TxPacket], largest: u32, name: &str) 
     for offset in bits(outstanding) {
         let packet = packet(w, packets, offset);
         assert_eq!(w.pull_data.get(offset), packet.kind == PULL_DATA, "{name}: base + {offset}");
+        let waits = packet.flags.intersects(PacketFlags::RNR | PacketFlags::ASKED_FOR);
+        let (not_ready, queued) = (w.not_ready.get(offset), w.retransmit.get(offset));
+        assert!(
+            if waits { not_ready } else { !not_ready || queued },
+            "D-92: base + {offset} of the {name} window waits after an RNR NACK, or does not"
+        );
         if packet.flags.contains(PacketFlags::RETRANSMITTED) {
             assert!(
                 packet.kind != PULL_DATA && !w.retransmit.get(offset),
@@ -209,6 +219,10 @@ fn requests(c: &Connection, tables: &Tables) {
 
 fn transactions(c: &Connection, tables: &Tables) {
     let i = &c.initiator;
+    assert!(
+        i.is_consistent(),
+        "F-8.4.1-1: released <= BRSN <= submitted <= released + {TRANSACTIONS}: {i:?}"
+    );
     let at = |rsn: Rsn| tables.transactions[rsn.0 as usize % TRANSACTIONS].state;
     let mut open_pulls = 0;
     // Transactions outstanding, on an ordered connection.

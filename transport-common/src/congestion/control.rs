@@ -430,10 +430,11 @@ impl Congestion {
     /// Returns whether a reliable packet may be sent now.
     #[inline(always)]
     pub fn may_depart(&self, now: Picoseconds) -> bool {
-        match self.paced_departure() {
-            Some(due) => now.ticks().reached(departure_tick(due)),
-            None => true,
-        }
+        let Some(due) = self.paced_departure() else { return true };
+        // To the picosecond, not in ticks, which wrap after 563 s: a connection may have sent nothing for longer. If the
+        // departure is further ahead than the gap, the last one was half a circle of the clock ago.
+        let ahead = departure(due).since(now).signed();
+        ahead <= 0 || ahead as u64 > self.inter_packet_gap.as_picos().0 + Ticks(1).as_picos().0
     }
 
     /// Books the departure of a reliable packet. A packet that waited is booked with the time when it was due, so
@@ -456,7 +457,7 @@ impl Congestion {
     #[inline(always)]
     pub fn wait_for_departure(&mut self) -> bool {
         let Some(due) = self.paced_departure() else { return false };
-        self.pacing = Deadline::at(departure_tick(due));
+        self.pacing = Deadline::at(departure(due).ticks());
         let first = self.waited == 0;
         self.waited = 1;
         first
@@ -500,10 +501,10 @@ const _: () = {
     same_order!(1: ncwnd_direction, delay_select, cc_opaque);
 };
 
-/// Returns the first tick at which a departure due at an instant is not too early.
+/// Returns the start of the first tick at which a departure due at an instant is not too early.
 #[inline(always)]
-const fn departure_tick(due: Picoseconds) -> FalconTime {
-    due.ticks().after(Ticks(1))
+const fn departure(due: Picoseconds) -> Picoseconds {
+    Picoseconds(((due.0 >> Ticks::PICOS_SHIFT).wrapping_add(1)) << Ticks::PICOS_SHIFT)
 }
 
 #[inline(always)]

@@ -219,10 +219,11 @@ impl Entry {
             Arrival::Old => {
                 s.output.report.raised.raise(Counter::DropOldDuplicate);
                 self.connection.copy_received(&mut self.tables.statistics, queues.settings(), now);
+                let asks = s.input.packet.ack_request != 0;
                 if s.input.packet.kind != PacketType::Resync {
-                    return self.connection.delivery.coalesce_repeated_ack(ticks); // D-22
+                    return self.connection.delivery.acknowledge_copy(asks, ticks);
                 }
-                self.connection.delivery.acknowledge_resync(true, ticks);
+                self.connection.delivery.acknowledge_resync_again(asks, ticks);
                 if window == Window::Request {
                     // A Pull Request is acknowledged on receipt, so it may still be held.
                     requests::end_held_pull(self, s);

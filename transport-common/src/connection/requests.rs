@@ -63,7 +63,7 @@ pub(super) fn on_request(
 pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let Entry { connection: c, tables } = entry;
     c.copy_received(&mut tables.statistics, queues.settings(), now);
-    c.delivery.coalesce_repeated_ack(now.ticks()); // AR is ignored (D-22)
+    c.delivery.acknowledge_copy(s.input.packet.ack_request != 0, now.ticks());
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, false);
     let duplicate = if s.input.packet.kind == PacketType::PushData {
@@ -118,11 +118,11 @@ pub(super) fn on_resync(
         s.output.report.free_cell = cell;
         s.output.report.wake = 1; // the next request in order may wait in a cell
     }
-    let copy = c.delivery.lane(window).rx.is_acknowledged(psn);
-    if !copy {
-        c.acknowledge(window, psn, false, now.ticks());
+    if c.delivery.lane(window).rx.is_acknowledged(psn) {
+        c.delivery.acknowledge_resync_again(p.ack_request != 0, now.ticks());
+    } else {
+        c.acknowledge(window, psn, true, now.ticks()); // at once: its sender waits for it (D-25)
     }
-    c.delivery.acknowledge_resync(copy, now.ticks());
     cells_changed(entry, s);
 }
 
@@ -384,12 +384,15 @@ fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues
 }
 
 /// Refuses the packet in the step's input because it needs a table entry or a cell that there is not (F-11-16). The
-/// NACK is left out if the last one of this kind was sent shortly before.
+/// NACK is left out if the last one of this kind was sent shortly before, except for the request that all others wait
+/// for (D-94, F-8.2.1.2-5).
 #[inline(always)]
 fn no_room(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
     s.output.report.raised.raise(Counter::DropResources);
-    let apart = entry.connection.delivery.tuning.repeat_interval();
-    if entry.tables.nack.send_resource_nack(now.ticks(), apart) {
+    let c = &entry.connection;
+    let apart = c.delivery.tuning.repeat_interval();
+    let head_of_line = c.target.is_next_in_order(Rsn(s.input.packet.rsn));
+    if entry.tables.nack.send_resource_nack(now.ticks(), apart) || head_of_line {
         nack(entry, s, Refusal::NO_ROOM, now);
     }
 }

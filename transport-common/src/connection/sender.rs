@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::ids::Rsn;
 use crate::packet_delivery::{self, Cause, PacketFlags, TxPacket, Window};
 use crate::queues::Queues;
-use crate::transaction::{CompletionCode, Kind};
+use crate::transaction::{CompletionCode, Kind, TRANSACTIONS, Transaction};
 use crate::ulp::rdma;
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::bounded;
@@ -23,6 +23,9 @@ pub(super) fn service_open<Q: Queues>(
     now: Picoseconds,
 ) -> Serviced {
     let c = &mut entry.connection;
+    if !c.initiator.is_consistent() {
+        return give_up(c, s);
+    }
     if queues.has_new_settings() {
         queues.take_settings();
         c.congestion.apply_settings(queues.settings());
@@ -56,6 +59,17 @@ pub(super) fn service_open<Q: Queues>(
         s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
+}
+
+/// Ends a connection whose table of transactions is broken, which no step can do: rather a dead connection than one that
+/// sends what nobody posted.
+#[inline(never)]
+fn give_up(c: &mut Connection, s: &mut Step) -> Serviced {
+    s.output.report.raised.raise(Counter::TransactionTableBroken);
+    s.output.report.wake = 1;
+    c.initiator.set_back();
+    c.state = State::Fatal;
+    Serviced::Done
 }
 
 /// Ends a connection: completes all outstanding work and gives its resources back, a part at each service.
@@ -150,7 +164,8 @@ pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now
         if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
             entry.tables.statistics.paced += 1;
         }
-        entry.connection.initiator.wait(&mut entry.tables.transactions, now.ticks());
+        let Entry { connection: c, tables } = entry;
+        c.initiator.wait(&mut tables.transactions, Application(queues), now.ticks());
         return Serviced::Nothing;
     }
     let target_first = c.service.target_next != 0;
@@ -182,7 +197,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
         Kind::Pull => request.may_send_request(gate, false),
     };
     let Some(next) = c.initiator.next_request(&mut tables.transactions, sends, passes) else {
-        c.initiator.wait(&mut tables.transactions, now.ticks());
+        c.initiator.wait(&mut tables.transactions, sends, now.ticks());
         return false;
     };
     let (rsn, ticks) = (next.rsn, now.ticks());
@@ -307,6 +322,11 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
         return false;
     };
     let when = (now.ticks(), c.congestion.rto);
+    let packet = packet_delivery::packet(&mut tables.packets, resend.window, resend.psn);
+    if !packet.is_response() && packet.resync().is_none() {
+        let rsn = packet.rsn;
+        read_again(c, &mut tables.transactions, s, queues, rsn);
+    }
     let (initiator, transactions) = (&c.initiator, &tables.transactions);
     let again = c.delivery.book_retransmission(&mut tables.packets, resend, when, |rsn| {
         initiator.is_retained(transactions, rsn)
@@ -339,13 +359,36 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
         let pull = resend.window == Window::Request;
         let kind = if pull { PacketType::PullRequest } else { PacketType::PushData };
         c.start_reliable(out, kind, at, now);
-        queues.load_work_request(packet.rsn, &mut s.work_request);
         out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     }
     let last = !packet.is_response() && !c.delivery.has_retransmissions();
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last) as u8;
     out.ack_request |= probe as u8;
     true
+}
+
+/// Reads a work request again, from which a packet is built again. The application may have written over it since: then
+/// its transaction ends in error, and a Resync takes the place of the packet.
+#[inline(never)]
+fn read_again(
+    c: &mut Connection,
+    transactions: &mut [Transaction; TRANSACTIONS],
+    s: &mut Step,
+    queues: &impl Queues,
+    rsn: Rsn,
+) {
+    if !c.initiator.is_retained(transactions, rsn) {
+        return; // the application may use the place again
+    }
+    queues.load_work_request(rsn, &mut s.work_request);
+    let (work, segment, memory) = (&s.work_request, c.endpoint.max_segment, c.responder.memory());
+    if !c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
+        || !c.endpoint.protocol.is_valid(work, segment, memory)
+    {
+        s.output.report.raised.raise(Counter::BadWorkRequest);
+        let end = (CompletionCode::OperationError, 0, false);
+        c.initiator.complete(transactions, Application(queues), rsn, end);
+    }
 }
 
 /// Fills the received frame with a reply, if the frame is free: with a response, otherwise with an ACK that is

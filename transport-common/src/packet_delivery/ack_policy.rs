@@ -4,12 +4,13 @@ use super::{PacketDelivery, Tuning};
 use crate::units::{Deadline, FalconTime, Fcwnd, Ticks};
 
 impl Tuning {
-    /// Returns the time after an ACK until one may be sent that says nothing new, and between two resource NACKs: 16
-    /// coalescing times. With the standard time of 8 us that is 128 us: an eighth of the standard smallest timeout of
-    /// a sender, and rare enough in a storm.
+    /// Returns the time after an ACK until one may be sent that says nothing new (D-93), and between two resource NACKs
+    /// (D-94): the coalescing time, and at least 128 us. That is an eighth of the standard smallest timeout of a sender,
+    /// and rare enough in a storm.
     #[inline(always)]
     pub const fn repeat_interval(&self) -> Ticks {
-        Ticks(self.ack_coalescing.0.saturating_mul(16))
+        const LEAST: Ticks = Ticks::from_nanos(128_000);
+        if self.ack_coalescing.0 > LEAST.0 { self.ack_coalescing } else { LEAST }
     }
 }
 
@@ -33,43 +34,42 @@ impl PacketDelivery {
         self.ack.coalescing = self.ack.coalescing.or_earlier(deadline);
     }
 
-    /// Starts the coalescing timer for an ACK that says nothing new: of a packet that was acknowledged before (D-22).
-    /// It follows the last ACK by [`Tuning::repeat_interval`] or more. The standard timeout, after which a sender
-    /// sends a copy, is longer. A storm of copies, in which each is rarer than the coalescing time, would otherwise
-    /// cost an ACK each.
+    /// Plans the ACK of a packet that was received before: it says nothing new (D-22, D-93). It follows the last ACK by
+    /// [`Tuning::repeat_interval`], and is due at once if that is over. A packet that asks for an ACK waits for the
+    /// coalescing time at most. An ACK that is planned already answers the copy too. A storm of copies, in which each is rarer than the coalescing time, would otherwise cost
+    /// an ACK each.
     #[inline(never)]
-    pub fn coalesce_repeated_ack(&mut self, now: FalconTime) {
-        if self.ack.coalescing.is_armed() {
+    pub fn acknowledge_copy(&mut self, ack_request: bool, now: FalconTime) {
+        let planned = self.ack.coalescing.is_armed();
+        if ack_request && planned {
+            return self.coalesce_ack(now);
+        }
+        let (interval, silence) = (self.tuning.repeat_interval(), now.since(self.ack.sent));
+        if planned || silence >= interval {
+            self.ack.pending |= !planned as u32;
             return;
         }
-        let coalescing = self.tuning.ack_coalescing;
-        let rest = self.rest_before_repeated_ack(now);
-        let wait = if rest > coalescing { rest } else { coalescing };
+        let rest = Ticks(interval.0 - silence.0);
+        let asked = ack_request && self.tuning.ack_coalescing < rest;
+        let wait = if asked { self.tuning.ack_coalescing } else { rest };
         self.ack.coalescing = Deadline::at(now.after(wait));
     }
 
-    /// Returns the time until an ACK may be sent that says nothing new.
+    /// Plans the ACK of a Resync whose PSN was acknowledged before. Its sender waits for it (D-25), so it does not wait for
+    /// an ACK that is planned, but for the time between two that say nothing new (D-93).
     #[inline(always)]
-    fn rest_before_repeated_ack(&self, now: FalconTime) -> Ticks {
-        Ticks(self.tuning.repeat_interval().0.saturating_sub(now.since(self.ack.sent).0))
+    pub fn acknowledge_resync_again(&mut self, ack_request: bool, now: FalconTime) {
+        if now.since(self.ack.sent) >= self.tuning.repeat_interval() {
+            self.request_ack();
+        } else {
+            self.acknowledge_copy(ack_request, now);
+        }
     }
 
     /// Makes an ACK due now: the peer asked for it (F-9.1.6-2), or the coalescing timer ran out (F-9.1.6-5).
     #[inline(always)]
     pub fn request_ack(&mut self) {
         self.ack.pending = 1;
-    }
-
-    /// Makes an ACK of a Resync due now, as its sender waits for it (D-25). A copy of a Resync whose PSN was
-    /// acknowledged before waits if an ACK was sent shortly before, as in
-    /// [`coalesce_repeated_ack`](Self::coalesce_repeated_ack).
-    #[inline(always)]
-    pub fn acknowledge_resync(&mut self, copy: bool, now: FalconTime) {
-        if copy && self.rest_before_repeated_ack(now).0 != 0 {
-            self.coalesce_repeated_ack(now);
-        } else {
-            self.request_ack();
-        }
     }
 
     /// Returns whether an ACK is due now.

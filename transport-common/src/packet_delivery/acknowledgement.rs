@@ -121,12 +121,12 @@ impl PacketDelivery {
         let resync = match nack.code {
             NackCode::INSUFFICIENT_RESOURCES => return NackVerdict::Waits, // the timer resends it (F-9.2.4-3)
             NackCode::RNR => {
-                let again = w.not_ready.get(offset);
+                let again = packet.rnr_code & TxPacket::WAS_NOT_READY != 0;
                 // D-40, D-41: the timer starts again now with max(RTO, RNR). The peer is alive.
                 if !packet.flags.contains(PacketFlags::RESYNC) {
                     w.retransmit.clear(offset);
                     packet.last_sent = now;
-                    packet.rnr_code = nack.rnr_timeout_code;
+                    packet.rnr_code = nack.rnr_timeout_code | TxPacket::WAS_NOT_READY;
                     packet.attempts = 0;
                     packet.flags |= PacketFlags::RNR;
                     w.not_ready.set(offset);

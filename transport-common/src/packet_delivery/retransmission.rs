@@ -198,7 +198,11 @@ impl PacketDelivery {
     ) -> Retransmission {
         let packet = packet(packets, resend.window, resend.psn);
         let w = &mut self.lane(resend.window).tx;
-        w.retransmit.clear(resend.psn.distance_from(w.base));
+        let offset = resend.psn.distance_from(w.base);
+        w.retransmit.clear(offset);
+        if !w.not_ready.is_zero() {
+            w.not_ready.clear(offset); // it is in flight again
+        }
         packet.last_sent = now;
         let (flags, attempts) = (packet.flags, packet.attempts);
         if !packet.is_response() {

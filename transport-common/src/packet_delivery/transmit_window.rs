@@ -81,13 +81,16 @@ pub struct TxPacket {
     pub flags: PacketFlags,
     /// Resync code, once a Resync replaces the packet (F-7.6-2).
     pub resync_code: ResyncCode,
-    /// RNR timeout code, valid with [`PacketFlags::RNR`].
+    /// RNR timeout code in the low 5 bits, valid with [`PacketFlags::RNR`], and [`Self::WAS_NOT_READY`].
     pub rnr_code: u8,
     /// Packet type of the original packet.
     pub kind: PacketType,
 }
 
 impl TxPacket {
+    /// Bit of [`Self::rnr_code`]: the peer's ULP was not ready for this packet at least once.
+    pub const WAS_NOT_READY: u8 = 1 << 7;
+
     /// Returns the window that it belongs to.
     #[inline(always)]
     pub const fn window(&self) -> Window {
@@ -146,7 +149,8 @@ pub struct TransmitWindow {
     pub retransmit: Bitmap128,
     /// Bit n: base + n is Pull Data, which does not count against ncwnd.
     pub pull_data: Bitmap128,
-    /// Bit n: the peer's ULP was not ready for base + n at least once.
+    /// Bit n: an RNR NACK took base + n out of flight. It is sent again later (D-43), and until then it counts neither
+    /// towards fcwnd nor towards ncwnd (D-92).
     pub not_ready: Bitmap128,
 }
 
@@ -195,30 +199,38 @@ impl TransmitWindow {
     }
 
     /// Returns whether the gate is open for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). With
-    /// `reserve`, as for pushes, some space in the data window stays free for Pull Data. A push may wait for a receive.
-    /// It must not block the responses that its receiver may need before it posts one.
+    /// `reserve`, as for pushes, some sequence numbers of the data window stay free for Pull Data (D-92). A push may wait
+    /// for a receive. It must not block the responses that its receiver may need before it posts one.
     #[inline(always)]
     pub const fn may_send_request(&self, gate: Gate, reserve: bool) -> bool {
-        let edge = self.edge(gate);
-        let edge = if reserve { edge - reserved(edge) } else { edge };
-        self.in_flight() < edge && (self.outstanding_requests as u32) < gate.ncwnd
+        let waiting = self.waiting_before(self.size);
+        let room = if reserve { self.size - reserved(self.size) } else { self.size };
+        self.in_flight() < room
+            && self.in_flight() - waiting < gate.fabric
+            && self.outstanding_requests as u32 - waiting < gate.ncwnd
     }
 
     /// Returns whether the gate is open for the first transmission of Pull Data (F-9.1.2-2).
     #[inline(always)]
     pub const fn may_send_response(&self, gate: Gate) -> bool {
-        self.in_flight() < self.edge(gate)
+        self.in_flight() < self.size && self.in_flight() - self.waiting_before(self.size) < gate.fabric
     }
 
+    /// Returns the number of packets before base + `offset` that an RNR NACK took out of flight (D-92).
     #[inline(always)]
-    const fn edge(&self, gate: Gate) -> u32 {
-        if gate.fabric < self.size { gate.fabric } else { self.size }
+    const fn waiting_before(&self, offset: u32) -> u32 {
+        if self.not_ready.is_zero() {
+            0
+        } else {
+            self.not_ready.and(Bitmap128::low_mask(offset)).count_ones()
+        }
     }
 
     /// Returns whether the gate is open for the retransmission of base + `offset` (F-9.1.2-4..6, D-29).
     #[inline(always)]
     pub const fn may_retransmit(&self, offset: u32, pull_data: bool, gate: Gate) -> bool {
-        offset < gate.fabric && (pull_data || (self.outstanding_retransmitted as u32) < gate.ncwnd)
+        offset - self.waiting_before(offset) < gate.fabric
+            && (pull_data || (self.outstanding_retransmitted as u32) < gate.ncwnd)
     }
 
     /// Assigns the next PSN (F-9.1.3-1). The gate must be open.
@@ -269,14 +281,14 @@ impl TransmitWindow {
     }
 }
 
-/// Returns the number of packets in a data window of `edge` packets that only Pull Data may use: a sixteenth, and at
-/// least one if the window has space for four. A smaller window reserves none: there a push that waits for a
-/// receive may block responses.
+/// Returns the number of sequence numbers of a data window of `size` packets that only Pull Data may use (D-92): a
+/// sixteenth, and at least one if the window has space for four. A smaller window reserves none: there, pushes that wait
+/// for receives may block responses.
 #[inline(always)]
-const fn reserved(edge: u32) -> u32 {
-    if edge >= 32 {
-        edge / 16
-    } else if edge >= 4 {
+const fn reserved(size: u32) -> u32 {
+    if size >= 32 {
+        size / 16
+    } else if size >= 4 {
         1
     } else {
         0

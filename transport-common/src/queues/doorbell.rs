@@ -46,7 +46,8 @@ impl NodePage {
             return false;
         }
         let planned = self.planned_wake.load(Relaxed);
-        (planned == 0 || planned > deadline.after(SLEEPERS_SLACK).0) && self.must_wake()
+        let planned = Picoseconds(planned);
+        (planned.0 == 0 || planned.is_later_than(deadline.after(SLEEPERS_SLACK))) && self.must_wake()
     }
 
     /// Sets the ready bit of `slot`. A bit that is already set is not written, so that the cache line stays in the
@@ -69,8 +70,7 @@ impl NodePage {
         self.ready[index].fetch_and(!bit, SeqCst);
     }
 
-    /// Announces that the engine sleeps until `planned_wake`, in picoseconds of the monotonic clock; 0 means without a
-    /// limit. Then looks for the last time: returns false if a doorbell has rung, and the engine must not wait.
+    /// Announces that the engine sleeps until `planned_wake` of the clock, which wraps; 0 means without a limit. Then looks for the last time: returns false if a doorbell has rung, and the engine must not wait.
     /// [`Self::end_sleep`] follows in both cases.
     #[must_use]
     pub fn begin_sleep(&self, planned_wake: Picoseconds) -> bool {

@@ -207,7 +207,7 @@ pub struct NodePage {
     pub idle_frames: AtomicU64,
     /// Engine program: total number of frames that it was given.
     pub frames: AtomicU64,
-    /// Engine program: next deadline of the timing wheel in nanoseconds of the monotonic clock; 0 means none.
+    /// Engine program: next deadline of the timing wheel, in picoseconds of the clock, which wraps; 0 means none.
     pub next_deadline: AtomicU64,
     /// Engine program: total number of frames with work.
     pub useful_frames: AtomicU64,

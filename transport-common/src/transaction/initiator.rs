@@ -217,9 +217,16 @@ impl Initiator {
         rsn
     }
 
-    /// Stamps the requests that wait because the gate is closed, so that they time out like any other (F-11-10).
+    /// Stamps the requests that wait because the gate is closed, so that they time out like any other (F-11-10). Reads
+    /// the application's counter again: on an ordered connection nothing else does while known requests wait.
     #[inline(always)]
-    pub(crate) fn wait(&mut self, table: &mut Table, now: FalconTime) {
+    pub(crate) fn wait(&mut self, table: &mut Table, sends: impl Submissions, now: FalconTime) {
+        if self.ordered != 0 {
+            let producer = sends.submitted();
+            if self.known.is_before(producer) && self.has_entry(producer.sub(1)) {
+                self.known = producer;
+            }
+        }
         if self.stamped.is_before(self.known) {
             self.stamp(table, now);
         }
@@ -292,6 +299,13 @@ impl Initiator {
     #[inline(always)]
     pub(crate) fn is_retained(&self, table: &Table, rsn: Rsn) -> bool {
         rsn.distance_from(self.released) < TRANSACTIONS as u32 && table[index(rsn)].retained != 0
+    }
+
+    /// Returns whether the request `rsn` was sent with this operation code and length.
+    #[inline(always)]
+    pub(crate) fn is_as_sent(&self, table: &Table, rsn: Rsn, opcode: u8, length: u32) -> bool {
+        let t = &table[index(rsn)];
+        t.opcode == opcode && t.length == length
     }
 
     /// Books that the packet of `rsn`, a Pull Request or the Resync in its place, is acknowledged: PullReqAckd.

@@ -207,6 +207,12 @@ impl Target {
         Arrived::Deliver
     }
 
+    /// Returns whether `rsn` is the request that all others of an ordered connection wait for.
+    #[inline(always)]
+    pub(crate) fn is_next_in_order(&self, rsn: Rsn) -> bool {
+        self.ordered != 0 && rsn == self.nrsn
+    }
+
     /// Decides about a push whose PSN was received before, according to the state of its request.
     #[inline(always)]
     pub(crate) fn duplicate(&self, table: &Table, key: u32, rsn: Rsn, psn: Psn) -> Duplicate {

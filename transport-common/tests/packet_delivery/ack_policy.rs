@@ -255,21 +255,46 @@ fn acks_and_nacks_report_the_last_packet() {
     }
 }
 
-/// F-9.2.2.4-4, D-22: a discarded packet starts coalescing, and its AR is ignored. The ACK repeats what was lost.
+/// F-9.2.2.4-4, D-22, D-93: a packet that was received before is acknowledged again, which repeats what was lost: at once
+/// after a silence, and then once in 128 us, or after the coalescing time if it asks for an ACK.
 #[test]
-fn duplicates_are_acknowledged_by_coalescing() {
+fn a_copy_is_acknowledged_at_once_after_a_silence() {
     let (mut p, mut sent) = pair(true, &[true, true]);
     p.b.receive(&sent[0], at(10));
-    p.b.drain(at(20));
-    sent[0].packet.ack_request = 1;
-    assert_eq!(p.b.receive(&sent[0], at(200)), None);
+    assert_eq!(p.b.drain(at(20)).len(), 1);
+    sent[0].packet.ack_request = 0;
+    let ack = p.b.receive(&sent[0], at(200)).expect("the first copy after a silence");
+    assert_eq!((ack.packet.kind, ack.bases().0), (BACK, 301));
     assert_eq!(p.b.count(Counter::DropOldDuplicate), 1);
-    assert_eq!(p.b.drain(at(205)), []);
-    let acks = p.b.drain(at(209));
-    assert_eq!(acks.iter().map(|w| (w.packet.kind, w.bases().0)).collect::<Vec<_>>(), [(BACK, 301)]);
+    assert_eq!(p.b.receive(&sent[0], at(210)), None);
+    assert_eq!(p.b.drain(at(327)), []);
+    assert_eq!(p.b.drain(at(329)).len(), 1, "128 us after the last");
+    sent[0].packet.ack_request = 1;
+    assert_eq!(p.b.receive(&sent[0], at(340)), None);
+    assert_eq!(p.b.drain(at(347)), []);
+    assert_eq!(p.b.drain(at(349)).len(), 1, "a coalescing time after a copy that asks");
+    sent[0].packet.ack_request = 0;
+    assert_eq!(p.b.receive(&sent[0], at(360)), None);
+    sent[0].packet.ack_request = 1;
+    assert_eq!(p.b.receive(&sent[0], at(370)), None);
+    assert_eq!(p.b.drain(at(379)).len(), 1, "one that asks does not wait for one that does not");
 }
 
-/// D-22: an ACK that says nothing new follows the last one by 16 coalescing times or more, however
+/// D-93: with a long coalescing time, a repeated ACK waits for that time and not for a multiple of it.
+#[test]
+fn a_long_coalescing_time_is_not_multiplied() {
+    let (mut p, mut sent) = pair(true, &[true, true]);
+    p.b.entry.connection.delivery.tuning.ack_coalescing = Ticks::from_nanos(100_000_000);
+    sent[0].packet.ack_request = 1;
+    p.b.receive(&sent[0], at(10)).expect("it asks for an ACK");
+    sent[0].packet.ack_request = 0;
+    assert_eq!(p.b.receive(&sent[0], at(1_000)), None);
+    assert_eq!(p.b.drain(at(100_000)), []);
+    assert_eq!(p.b.drain(at(100_020)).len(), 1);
+    p.b.receive(&sent[0], at(200_050)).expect("after a silence of that length");
+}
+
+/// D-22, D-93: an ACK that says nothing new follows the last one by 128 us or more, however
 /// rare the copies are, below the base or in the window. A new packet is acknowledged within one coalescing time all
 /// the same.
 #[test]
@@ -278,7 +303,7 @@ fn copies_in_a_storm_share_acks_and_new_packets_do_not_wait_for_them() {
         let (mut p, mut sent) = pair(true, &[true, true, true]);
         sent.iter_mut().for_each(|push| push.packet.ack_request = 0);
         let copy = sent[in_window as usize * 2].clone();
-        let (coalescing, repeated) = (8, 16 * 8);
+        let (coalescing, repeated) = (8, 128);
         p.b.receive(&copy, at(10));
         assert_eq!(p.b.drain(at(19)).len(), 1);
         let mut acks = Vec::new();
@@ -297,13 +322,13 @@ fn copies_in_a_storm_share_acks_and_new_packets_do_not_wait_for_them() {
     }
 }
 
-/// F-11-16, D-39: packets for which there is no room are refused by resource NACKs 16 coalescing times or more apart,
+/// F-11-16, D-39: packets for which there is no room are refused by resource NACKs 128 us or more apart (D-94),
 /// however many come. Other NACKs do not wait, and nothing is lost: the refused packets are accepted later.
 #[test]
 fn refused_packets_in_a_storm_share_resource_nacks() {
     let (mut p, sent) = pair(true, &[true, true, true]);
     p.b.withhold_cells(CELLS);
-    let repeated = 16 * 8;
+    let repeated = 128;
     let mut nacks = Vec::new();
     for now in (10..10 + 10 * repeated).step_by(10) {
         nacks.extend(p.b.receive(&sent[1], at(now)).map(|nack| (now, nack.packet.nack_code)));

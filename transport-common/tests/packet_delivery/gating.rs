@@ -105,6 +105,18 @@ fn requests_and_answers_take_turns() {
     }
 }
 
+/// D-92, F-9.1.2-3: fcwnd and ncwnd gate pushes and nothing else does, while the window holds more.
+#[test]
+fn four_pushes_leave_in_a_congestion_window_of_four() {
+    let mut p = parameters(true, initial(0, 0, 0), initial(0, 0, 0));
+    p.fcwnd = Fcwnd::from_packets(4);
+    let mut node = Node::new(&p);
+    for _ in 0..5 {
+        node.post(write(0, 4));
+    }
+    assert_eq!(sent(&mut node, 0), (4, 0));
+}
+
 /// F-8.3-5: a connection whose window is used up is not serviced until something changes.
 #[test]
 fn a_blocked_connection_asks_for_no_service() {
@@ -151,9 +163,8 @@ proptest! {
             }
         }
         let least = |window: u32, posted: usize| (fcwnd.min(ncwnd).min(window) as usize).min(posted);
-        // Pushes leave a sixteenth of their window to responses, at least one packet of four.
-        let edge = fcwnd.min(data_window);
-        let data_window = edge - if edge < 4 { 0 } else { (edge / 16).max(1) };
+        // Pushes leave a sixteenth of the sequence numbers of their window to responses, at least one of four (D-92).
+        let data_window = data_window - if data_window < 4 { 0 } else { (data_window / 16).max(1) };
         prop_assert_eq!(sent(&mut node, 0), (least(data_window, pushes), least(request_window, pulls)));
         let c = &node.entry.connection;
         prop_assert_eq!(usize::from(c.delivery.data().tx.outstanding_requests), least(data_window, pushes)); // DORC

@@ -152,3 +152,21 @@ fn a_window_below_one_packet_spaces_departures() {
     c.fcwnd = Fcwnd::from_packets(1);
     assert!(c.may_depart(at(61)));
 }
+
+/// Ticks wrap after 563 s, and the clock after 213 days. A connection that sent nothing for longer than half of that may
+/// still send at once.
+#[test]
+fn a_paced_connection_may_send_after_any_time_of_silence() {
+    let mut c = congestion(&Settings::SWIFT);
+    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(1 << 9), InterPacketGap(100));
+    c.departed(at(1));
+    for silence in
+        [1u64, 281, 282, 400, 562, 563, 564, 9_000_000, 18_000_000].map(|seconds| seconds * 1_000_000)
+    {
+        let now = Picoseconds(silence.wrapping_mul(1_000_000));
+        assert!(c.may_depart(now), "{} s", silence / 1_000_000);
+    }
+    c.departed(Picoseconds(u64::MAX - 1_000_000));
+    assert!(!c.may_depart(Picoseconds(49_000_000)), "the gap goes on where the clock wraps");
+    assert!(c.may_depart(Picoseconds(51_000_000)));
+}

@@ -3,6 +3,7 @@
 use transport_common::connection::{State, WorkKind};
 use transport_common::queues::Verb;
 use transport_common::transaction::RequestState;
+use transport_common::units::Fcwnd;
 use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
@@ -170,4 +171,42 @@ fn dead_connection_gives_cells_back() {
     p.b.wake = true;
     assert_eq!(p.b.drain(at(6)), []);
     assert_eq!((p.b.free_cells(), p.b.entry.connection.target.held), (CELLS, 0));
+}
+
+/// D-92: pushes that wait for receives at the other end do not keep an answer from passing the gate, nor other pushes. Each
+/// of them counts again when it is sent again.
+#[test]
+fn pushes_that_wait_for_receives_leave_the_gate_open() {
+    for ordered in [true, false] {
+        let mut p = Pair::new(ordered);
+        p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(2);
+        p.a.entry.connection.congestion.ncwnd = 2;
+        for _ in 0..4 {
+            p.a.post(work(Verb::SEND_ONLY, 0, 4));
+        }
+        p.b.post(read(0, 4));
+        let pushes = p.a.drain(at(0));
+        assert_eq!(pushes.len(), 2, "fcwnd");
+        let request = p.b.drain(at(0));
+        assert_eq!(p.a.receive(&request[0], at(1)), None, "the gate is closed");
+        let mut next = Vec::new();
+        for (n, push) in pushes.iter().enumerate() {
+            let nack = p.b.receive(push, at(5 + n as u64)).expect("no receive is posted");
+            assert!(nack.is(NACK) && nack.packet.nack_code == RNR);
+            next.extend(p.a.receive(&nack, at(10 + n as u64)));
+        }
+        next.extend(p.a.drain(at(20)));
+        let of = |kind| next.iter().filter(|w| w.is(kind)).count();
+        assert_eq!(
+            (of(PULL_DATA), of(PUSH_DATA)),
+            (1, 1),
+            "an answer, and as many pushes as fcwnd has room for"
+        );
+        for n in 0..4 {
+            p.b.post_receive(n, 64 * n, 4);
+        }
+        p.run(30, 4 * RTO_MICROS);
+        assert_eq!((p.a.completed().len(), p.b.completed().len()), (4, 5));
+        p.assert_idle();
+    }
 }

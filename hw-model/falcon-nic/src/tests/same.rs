@@ -194,7 +194,7 @@ fn play(lossy: bool) -> Statistics {
             beside.turn(false);
         }
         let due = beside.card.borrow_mut().wheel().next_event();
-        let next = due.map_or(Picoseconds(0), |tick| Picoseconds::from_nanos(tick.as_nanos()));
+        let next = due.map_or(Picoseconds(0), WheelTick::start);
         let cycle = beside.pipeline.cycle_of(next).max(beside.pipeline.now() + 2_000);
         beside.pipeline.skip_to(cycle);
         beside.card.borrow_mut().set_time(beside.pipeline.time_of(cycle));

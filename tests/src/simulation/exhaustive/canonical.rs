@@ -55,7 +55,7 @@ pub(super) fn canonical_key(card: &mut Card, base: &[u8]) -> u128 {
     let (clock, next, deadline) = (wheel.clock(), wheel.next_event(), wheel.deadline_of(SLOT as u32));
     mix.word(card.nic.now().0);
     for tick in [Some(clock), next, deadline] {
-        mix.word(tick.map_or(u64::MAX, |tick| tick.as_nanos()));
+        mix.word(tick.map_or(u64::MAX, |tick| tick.start().0));
     }
     let queues = card.nic.queue_pair(SLOT);
     mix.word(queues.command.load(Relaxed).into());

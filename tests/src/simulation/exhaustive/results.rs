@@ -4,6 +4,7 @@ use host_nic::HostNic;
 use transport_common::connection::State;
 use transport_common::ids::Rsn;
 use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::timing_wheel::WheelTick;
 use transport_common::transaction::{CompletionCode, TRANSACTIONS, TransactionState};
 use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::Picoseconds;
@@ -44,7 +45,7 @@ impl Facts {
         };
         Self {
             asks,
-            timer: timer.map(|tick| Picoseconds(tick.as_nanos() * 1000)),
+            timer: timer.map(WheelTick::start),
             readied: card.readied,
             succeeded: bits(&|number, op| view.has_succeeded(number, op), world.operations[side]),
             accepted: bits(&|number, op| view.has_accepted(number, op), world.operations[1 - side]),

@@ -157,7 +157,7 @@ fn it_ends_what_timed_out() {
     for ordered in [true, false] {
         let mut part = Part::new(ordered, 2);
         assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
-        part.initiator.wait(&mut part.table, NOW);
+        part.initiator.wait(&mut part.table, &part.application, NOW);
         assert!(part.initiator.timer.is_due(NOW.after(TIMEOUT)));
         for _ in 0..2 {
             part.initiator.on_timer(&mut part.table, &part.application, NOW.after(TIMEOUT));
@@ -254,18 +254,43 @@ fn it_stamps_only_what_waits() {
             part.send(|kind| ordered || kind == Kind::Pull),
             if ordered { &[1, 2, 3][..] } else { &[2] }
         );
-        part.initiator.wait(&mut part.table, later);
+        part.initiator.wait(&mut part.table, &part.application, later);
         let since = |part: &Part, rsn: usize| part.table[rsn].since;
         assert_eq!(since(&part, 2), NOW, "sent");
         assert_eq!(since(&part, 3), if ordered { NOW } else { later });
         assert_eq!(since(&part, 4), FalconTime::default(), "not submitted");
         part.application.submitted.set(5);
         assert_eq!(part.next(|_| false), None);
-        part.initiator.wait(&mut part.table, later.after(Ticks(1)));
+        part.initiator.wait(&mut part.table, &part.application, later.after(Ticks(1)));
         assert_eq!(since(&part, 4), later.after(Ticks(1)));
         assert_eq!(since(&part, 3), if ordered { NOW } else { later }, "stamped once");
-        part.initiator.wait(&mut part.table, later.after(Ticks(2)));
+        part.initiator.wait(&mut part.table, &part.application, later.after(Ticks(2)));
         assert_eq!(since(&part, 4), later.after(Ticks(1)), "stamped once");
+    }
+}
+
+/// F-11-10, F-11-19, D-47: what is submitted while others wait at a closed gate has its own time, which begins when it is
+/// submitted, and not when those before it have ended.
+#[test]
+fn a_request_behind_a_closed_gate_ends_at_its_own_time() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 1);
+        assert_eq!(part.next(|_| false), None);
+        part.initiator.wait(&mut part.table, &part.application, NOW);
+        let later = NOW.after(Ticks(100));
+        part.application.submitted.set(3);
+        assert_eq!(part.next(|_| false), None);
+        part.initiator.wait(&mut part.table, &part.application, later);
+        for (now, ends) in [(later.after(TIMEOUT), [1, 2])] {
+            for _ in ends {
+                part.initiator.on_timer(&mut part.table, &part.application, now);
+            }
+            let ended: Vec<u32> = part.reports().iter().map(|(rsn, ..)| *rsn).collect();
+            assert_eq!(ended, ends, "ordered: {ordered}");
+        }
+        part.application.submitted.set(5000);
+        part.initiator.wait(&mut part.table, &part.application, later);
+        assert!(part.initiator.is_consistent(), "the counter is untrusted");
     }
 }
 
@@ -275,7 +300,7 @@ fn it_stamps_what_others_have_passed() {
     let mut part = Part::new(false, 3);
     assert_eq!(part.send(|kind| kind == Kind::Push), [1, 3]);
     let later = NOW.after(Ticks(100));
-    part.initiator.wait(&mut part.table, later);
+    part.initiator.wait(&mut part.table, &part.application, later);
     assert_eq!([1, 2, 3].map(|rsn| part.table[rsn].since), [NOW, later, NOW]);
 }
 
@@ -285,7 +310,7 @@ fn a_resync_that_was_sent_gives_the_place_back() {
     let mut part = Part::new(true, 2);
     assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
     part.complete(1, CompletionCode::Ack, false);
-    part.initiator.wait(&mut part.table, NOW);
+    part.initiator.wait(&mut part.table, &part.application, NOW);
     part.initiator.on_timer(&mut part.table, &part.application, NOW.after(TIMEOUT));
     // F-11-19: what it was is reported, although it was never sent.
     assert_eq!((part.table[2].opcode, part.table[2].flags), (2, 1));
@@ -415,7 +440,7 @@ fn brsn_stays_in_the_table_after_two_timeouts() {
     let mut part = Part::new(true, count);
     assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
     for timeouts in 1..=2 {
-        part.initiator.wait(&mut part.table, NOW);
+        part.initiator.wait(&mut part.table, &part.application, NOW);
         for _ in 0..count {
             let now = NOW.after(Ticks(timeouts * TIMEOUT.0));
             part.initiator.on_timer(&mut part.table, &part.application, now);
