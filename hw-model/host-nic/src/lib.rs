@@ -178,7 +178,10 @@ impl HostNic {
 
     /// Sets the clock. The clock is monotonic, so an earlier time than its current one is ignored.
     pub fn set_time(&mut self, now: Picoseconds) {
-        self.card.clock = Picoseconds(self.card.clock.0.max(now.0));
+        // A new card has no time. Any may come first.
+        if self.card.clock.0 == 0 || now.is_later_than(self.card.clock) {
+            self.card.clock = now;
+        }
     }
 
     /// Sets the values of the next readings of the clock. After them, the clock stays at the last value. The

@@ -143,7 +143,7 @@ impl Bench {
         let mut idle = 0;
         while self.line_free < end && idle < IDLE_TURNS {
             self.peer.set_time(now);
-            let due = self.peer.wheel().next_event().is_some_and(|tick| tick <= WheelTick::at(now));
+            let due = self.peer.wheel().next_event().is_some_and(|tick| !tick.is_after(WheelTick::at(now)));
             let frame = match self.answers.pop_front() {
                 Some(answer) => Some((Verdict::Transmit, answer)),
                 None if due || self.peer.asking() != 0 => {
