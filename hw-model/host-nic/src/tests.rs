@@ -52,6 +52,53 @@ fn write_is_placed_acknowledged_and_completed() {
     assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
 }
 
+/// Returns the frame of a WRITE, with other data. It has no UDP checksum.
+fn with_data(frame: &[u8], data: &[u8]) -> Vec<u8> {
+    const HEADERS: usize = 14 + 20 + 8 + 16 + 28 + 12 + 16;
+    let mut frame = [&frame[..HEADERS], data].concat();
+    let mut put = |at: usize, value: usize| frame[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
+    put(16, HEADERS - 14 + data.len()); // IPv4
+    put(38, HEADERS - 34 + data.len()); // UDP
+    put(40, 0);
+    put(84, 28 + data.len()); // Request Length
+    put(112, data.len()); // RETH
+    put(24, 0);
+    let sum: u32 = frame[14..34].chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame
+}
+
+/// F-11-16: a request that fits the wire, but not a frame of the engine, cannot wait in a cell. It is refused for lack of
+/// resources and not in error, and accepted when it comes again in its turn.
+#[test]
+fn a_request_that_no_frame_of_the_engine_can_carry_is_not_held() {
+    for length in [3380, 3381, 3398] {
+        let (mut a, mut b) = (nic(0), nic(1));
+        a.open(SLOT, &parameters(0));
+        b.open(SLOT, &parameters(1));
+        b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+        let work = WorkRequest { opcode: Verb::WRITE, length: 8, rkey: 1, ..WorkRequest::default() };
+        for _ in 0..2 {
+            a.post(SLOT, work).expect("the queue has space");
+        }
+        let [first, second] = [(); 2].map(|()| a.engine_frame().expect("the doorbell was rung").1);
+        let data: Vec<u8> = (0..length).map(|n| n as u8).collect();
+        let second = with_data(&second, &data);
+        let early = b.receive(second.clone());
+        assert_eq!(b.counter(Counter::DropResources), u64::from(length > 3380), "{:?}", early.0);
+        b.receive(first);
+        while b.engine_frame().is_some() {}
+        let now = Picoseconds(b.now().0 + 1_000_000_000);
+        b.set_time(now);
+        b.receive(second);
+        while b.engine_frame().is_some() {}
+        assert!(b.memory()[8192..][..length] == data, "{length} bytes are placed");
+        assert_eq!(b.entry(SLOT).connection.target.nrsn, parameters(0).tx.rsn.add(2));
+        assert_eq!(b.counter(Counter::PlatformFault), 0);
+    }
+}
+
 /// F-10.1-1, F-10.1-3: the time that a frame waits in the card's receive buffer counts for the receiver, not for
 /// the fabric.
 #[test]

@@ -113,8 +113,11 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
         WorkKind::CompareSwap => done.value = p.compare_swap(offset, work.compare, work.value),
         WorkKind::FetchAdd => done.value = p.fetch_add(offset, work.value),
         _ => {
-            let cell = p.allocate_cell();
             let (payload, length) = (input.packet.payload_offset, input.packet.payload_length);
+            // What does not fit a frame of the engine could not be delivered from a cell. It is refused like a request for
+            // which there is no cell, and its sender sends it again, until it is next in order (F-11-16).
+            let fits = length <= emit::MAX_FRAME_BYTES;
+            let cell = if fits { p.allocate_cell() } else { NO_CELL };
             if cell == NO_CELL || p.frame_to_cell(payload, cell, length) {
                 done.cell = cell;
             } else {
