@@ -72,6 +72,13 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
+    /// A host acknowledges no request for so long. It goes on to answer them, which is legal (D-54).
+    Late {
+        /// The host.
+        host: usize,
+        /// How long.
+        length: Span,
+    },
     /// The clock of a host jumps forward.
     ClockStep {
         /// The host.
@@ -122,6 +129,9 @@ impl fmt::Display for Fault {
             }
             FaultKind::Silence { host, length } => {
                 write!(f, "the application of host {host} does nothing for {length:?}")
+            }
+            FaultKind::Late { host, length } => {
+                write!(f, "host {host} acknowledges no request for {length:?}")
             }
             FaultKind::Shortage { host, left, length } => {
                 write!(f, "host {host} has {left} free receive cells for {length:?}")
@@ -246,6 +256,7 @@ impl Scenario {
                 let (left, length) = (rng.random_range(0..3), scale(rng, 1000, LONGEST_SILENCE));
                 FaultKind::Shortage { host, left, length: Span::from_nanos(length) }
             }
+            5 => FaultKind::Late { host, length: Span::from_nanos(scale(rng, 1000, LONGEST_SILENCE)) },
             // At most five steps of one host.
             2 => FaultKind::ClockStep { host, by: Span::from_nanos(scale(rng, 100, LARGEST_STEP / 5)) },
             _ => {

@@ -16,6 +16,7 @@ mod faults;
 mod host;
 mod hostile;
 pub mod invariants;
+mod late;
 mod ledger;
 mod oracle;
 mod scenario;

@@ -21,6 +21,7 @@ use super::congestion;
 use super::cpus::Task;
 use super::faults::Fault;
 use super::host::{Before, Host};
+use super::late::LateAcknowledgements;
 use super::ledger::Ledger;
 use super::scenario::{Profile, Scenario, mac, scale};
 use super::trace::{Trace, summary};
@@ -67,6 +68,7 @@ pub struct World {
     faults: VecDeque<Fault>,
     /// Pairs of hosts between which no frame passes, and until when.
     partitions: Vec<([usize; 2], Time)>,
+    late: Vec<LateAcknowledgements>,
     /// Links that will be closed as soon as a run at one of their hosts is between its step and its packet.
     lurking: Vec<usize>,
     /// Links that are being closed, to be opened again.
@@ -122,6 +124,7 @@ impl World {
             ledgers: vec![],
             faults,
             partitions: vec![],
+            late: vec![],
             lurking: vec![],
             closing: vec![],
             successors: BTreeMap::new(),
@@ -357,8 +360,10 @@ impl World {
         }
     }
 
-    fn send(&mut self, from: usize, frame: Vec<u8>) {
+    fn send(&mut self, from: usize, mut frame: Vec<u8>) {
         let to = usize::from(frame[5]) - 1;
+        self.late.retain(|late| self.now < late.until);
+        self.late.iter_mut().filter(|late| late.host == from).for_each(|late| late.hold_back(&mut frame));
         self.note(|| format!("host {from} sends {}", summary(&frame)));
         if self.seen.len() == SEEN {
             self.seen.pop_front();

@@ -11,6 +11,7 @@ use crate::simulation::application::Flow;
 use crate::simulation::congestion;
 use crate::simulation::faults::{Fault, FaultKind};
 use crate::simulation::hostile::Forgery;
+use crate::simulation::late::LateAcknowledgements;
 use crate::simulation::scenario::End;
 
 impl World {
@@ -21,6 +22,9 @@ impl World {
         match fault.kind {
             FaultKind::Pause { host, length } => self.hosts[host].pause(self.now + length),
             FaultKind::Partition { hosts, length } => self.partitions.push((hosts, self.now + length)),
+            FaultKind::Late { host, length } => {
+                self.late.push(LateAcknowledgements::new(host, self.now + length));
+            }
             FaultKind::ClockStep { host, by } => self.hosts[host].step_clock(by),
             FaultKind::Hostile { host, frames, forgery } => {
                 (0..frames).for_each(|_| self.attack(host, forgery, observer));
