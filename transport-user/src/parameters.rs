@@ -468,7 +468,7 @@ mod tests {
         let device = Device { mtu: 1500, max_segment: 1392, ..device() };
         let address = |text: &str| text.parse().expect("an address");
         for (local, peer, version, segment, answer) in
-            [("192.168.7.1", "192.168.7.2", 4, 1376, 1392), ("fd01::1", "fd01::2", 6, 1352, 1376)]
+            [("192.168.7.1", "192.168.7.2", 4, 1376, 1396), ("fd01::1", "fd01::2", 6, 1352, 1376)]
         {
             let tunnel = Tunnel { local: address(local), peer: address(peer) };
             let o = OpenConnection { tunnel: Some(tunnel), ..open() };
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn answers_are_bounded_by_what_pull_data_holds() {
         for (address, peer, segment, answer) in
-            [("10.7.0.1", "10.7.0.2", 1392, 1416), ("fd00::1", "fd00::2", 1368, 1392)]
+            [("10.7.0.1", "10.7.0.2", 1392, 1416), ("fd00::1", "fd00::2", 1368, 1396)]
         {
             let address: IpAddr = address.parse().expect("an address");
             let device = Device { mtu: 1500, max_segment: segment, address, ..device() };

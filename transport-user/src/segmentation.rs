@@ -49,12 +49,12 @@ pub(crate) const fn max_segment(mtu: u32, ipv6: bool, inner: u32) -> u32 {
 /// Falcon header of 24 bytes and RDMA headers of 16 bytes.
 const PULL_DATA_SPARES: u32 = (FALCON + RDMA) - (24 + 16);
 
-/// Returns the largest user data of Pull Data at this MTU, bytes. A peer with a larger MTU may ask for more than
-/// we can send. `inner` is the length of the inner IP header; 0 is transport mode.
+/// Returns the largest user data of Pull Data at this MTU, bytes: all that fits it, and a frame of the engine with a VLAN
+/// tag (F-8.5.3.2-1, D-16). A peer with a larger MTU may ask for more than we can send. `inner` is the length of the inner
+/// IP header; 0 is transport mode.
 pub(crate) const fn max_answer(mtu: u32, ipv6: bool, inner: u32) -> u32 {
-    let room = mtu.saturating_sub(overhead(ipv6) + inner) + PULL_DATA_SPARES;
-    let answer = room - room % 8;
-    if answer < largest_segment(inner) { answer } else { largest_segment(inner) }
+    let mtu = if mtu < LIVE_FRAME - ETHERNET { mtu } else { LIVE_FRAME - ETHERNET };
+    mtu.saturating_sub(overhead(ipv6) + inner) + PULL_DATA_SPARES
 }
 
 /// An operation before it is cut into segments.
@@ -215,14 +215,15 @@ mod tests {
     /// send.
     #[test]
     fn answers_fill_the_mtu() {
-        assert_eq!((max_answer(1500, false, 0), max_answer(1500, true, 0)), (1416, 1392));
-        assert_eq!(INNER.map(|inner| max_answer(1500, true, inner)), [1392, 1376, 1352]);
+        assert_eq!((max_answer(1500, false, 0), max_answer(1500, true, 0)), (1416, 1396));
+        assert_eq!((max_answer(2000, false, 0), max_answer(3390, false, 0)), (1916, 3306));
+        assert_eq!(INNER.map(|inner| max_answer(1500, true, inner)), [1396, 1376, 1356]);
         for ipv6 in [false, true] {
             for (mtu, inner) in (smallest_mtu(ipv6)..10_000).flat_map(|mtu| INNER.map(|inner| (mtu, inner))) {
                 let answer = max_answer(mtu, ipv6, inner);
                 let packet = IP[usize::from(ipv6)] + UDP + PSP + inner + 24 + 16 + answer;
                 assert!(packet <= mtu && packet + ETHERNET <= LIVE_FRAME);
-                assert!(packet + 8 > mtu || answer == largest_segment(inner), "{answer} at MTU {mtu}");
+                assert!(packet == mtu || packet + ETHERNET == LIVE_FRAME, "{answer} at MTU {mtu}");
             }
         }
     }
