@@ -80,7 +80,17 @@ pub(crate) fn cargo() -> Command {
 /// # Errors
 /// If it cannot be started or fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    run_beside(command, || ())
+}
+
+/// Runs a command to its end, shows its output, and does something else meanwhile.
+///
+/// # Errors
+/// If the command cannot be started or fails.
+pub(crate) fn run_beside(command: &mut Command, meanwhile: impl FnOnce()) -> Result<()> {
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
+    meanwhile();
+    let status = child.wait().with_context(|| format!("cannot wait for {}", shown(command)))?;
     if !status.success() {
         bail!("`{}` failed ({status})", shown(command));
     }
@@ -110,4 +120,25 @@ fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = std::iter::once(program.file_name().unwrap_or(program.as_os_str())).chain(command.get_args());
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_meanwhile_is_done_before_the_command_ends() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut waits = Command::new("sh");
+        waits.args(["-c", "read line && test \"$line\" = go"]).stdin(reader.try_clone().unwrap());
+        run_beside(&mut waits, || {
+            std::io::Write::write_all(&mut &writer, b"go\n").unwrap();
+        })
+        .unwrap();
+        drop(writer);
+        let mut rest = vec![];
+        std::io::Read::read_to_end(&mut reader, &mut rest).unwrap();
+        let failed = run_beside(Command::new("sh").args(["-c", "exit 3"]), || ()).unwrap_err().to_string();
+        assert!(failed.contains("exit 3") && failed.contains("status: 3"), "{failed}");
+    }
 }
