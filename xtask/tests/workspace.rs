@@ -91,7 +91,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
         let of_tests = name == "tests" && !path.join("Cargo.toml").is_file();
         if path.is_dir() && !of_tests && name != "target" && !name.starts_with('.') {
             files.extend(sources(&path));
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(".rs") && name != "tests.rs" {
             files.push(path);
         }
     }
