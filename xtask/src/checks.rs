@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::{
-    clauses, links,
+    clauses, figures, links,
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
@@ -16,10 +16,11 @@ pub(crate) struct Check {
 }
 
 /// The checks of `cargo xtask lint`.
-pub(crate) const LINTS: [Check; 6] = [
+pub(crate) const LINTS: [Check; 7] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
     Check { name: "conformance", perform: requirements_have_tests },
+    Check { name: "figures", perform: figures_are_current },
     Check { name: "links", perform: links_lead_somewhere },
     Check { name: "clippy", perform: clippy_on_host },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
@@ -64,6 +65,11 @@ fn citations_resolve(progress: &Progress) -> Result<()> {
 fn requirements_have_tests(progress: &Progress) -> Result<()> {
     progress.say("checking that requirements have tests or reasons");
     clauses::conformance::check(workspace())
+}
+
+fn figures_are_current(progress: &Progress) -> Result<()> {
+    progress.say("checking that the pictures of the experiments are those of the sources");
+    figures::check(workspace())
 }
 
 fn links_lead_somewhere(progress: &Progress) -> Result<()> {

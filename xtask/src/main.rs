@@ -1,5 +1,5 @@
 //! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · fmt · lint ·
-//! doc · clauses · conformance · matrix · defects · threads · mutants · miri · fuzz`.
+//! doc · clauses · conformance · figures · matrix · defects · threads · mutants · miri · fuzz`.
 
 mod ahead;
 mod bpf;
@@ -7,6 +7,8 @@ mod checks;
 mod clauses;
 mod defects;
 mod dist;
+mod figures;
+mod git;
 mod links;
 mod matrix;
 mod preflight;
@@ -14,6 +16,7 @@ mod proof;
 mod setup;
 mod shell;
 mod test;
+mod tested;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -23,7 +26,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::{
     ahead::BuildAhead,
     setup::Scope,
-    shell::{Progress, cargo, run, target_dir, workspace},
+    shell::{Progress, cargo, find_workspace, run, target_dir, workspace},
 };
 
 /// Build, test, measure and demonstrate Tiercel.
@@ -73,6 +76,8 @@ enum Task {
     Doc,
     /// Check every citation of the specification and write docs/spec/coverage.md: clause, code, test
     Clauses,
+    /// Run the simulated experiments and draw the pictures of docs/experiments anew
+    Figures,
     /// Try every order of the accesses to the memory that CPUs share; part of `cargo xtask test`
     Threads,
     /// Change the core in one place at a time, and list the changes that no test notices; takes hours
@@ -118,6 +123,10 @@ fn main() -> ExitCode {
 
 fn perform(task: Task) -> Result<ExitCode> {
     let progress = Progress::start();
+    // Guests have this program, and no sources.
+    if !matches!(task, Task::BpfInventory) {
+        find_workspace()?;
+    }
     match task {
         Task::Setup => {
             setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;
@@ -157,6 +166,10 @@ fn perform(task: Task) -> Result<ExitCode> {
         Task::Doc => {
             setup::setup(Scope::Build, &mut BuildAhead::of(&[]), &progress)?;
             checks::document(&progress)?;
+        }
+        Task::Figures => {
+            setup::setup(Scope::Build, &mut BuildAhead::of(&[]), &progress)?;
+            figures::draw(&progress)?;
         }
         Task::Threads => proof::threads(&progress)?,
         Task::Mutants(options) => proof::mutants(&options, &progress)?,

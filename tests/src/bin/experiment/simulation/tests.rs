@@ -1,7 +1,10 @@
 //! Checks that the experiments distinguish kept and broken promises.
 
+use std::fs;
+use std::path::Path;
+
 use clap::Parser;
-use lab_report::Experiment;
+use lab_report::{Experiment, Report};
 
 use super::{Progress, experiment};
 use crate::options::{Name, Options};
@@ -60,6 +63,29 @@ fn swift_tells_a_slow_receiver_from_a_slow_fabric() {
     assert!(level.is_some_and(|level| (13.0..17.0).contains(&level)), "{level:?}");
     assert!(ncwnd.is_some_and(|ncwnd| (60.0..100.0).contains(&ncwnd)), "{ncwnd:?}");
     assert!(fcwnd > ncwnd, "{fcwnd:?} {ncwnd:?}");
+}
+
+/// The pictures of the page are those of a run with the default settings. These experiments are the shortest; a stamp of
+/// their sources stands for the others (`cargo xtask lint`).
+#[test]
+fn the_pictures_of_the_page_are_those_of_a_run() {
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/experiments");
+    let directory = tempfile::tempdir().expect("a directory");
+    let names = [Name::SingleFlow, Name::NicCongestion, Name::Idle];
+    Report::new(names.map(|name| run(name, &[])).into()).write(directory.path()).expect("drawn");
+    let mut compared = 0;
+    for drawn in fs::read_dir(directory.path()).expect("a directory") {
+        let drawn = drawn.expect("readable");
+        let Ok(shown) = fs::read(pictures.join(drawn.file_name())) else { continue };
+        let is_equal = fs::read(drawn.path()).expect("readable") == shown;
+        assert!(
+            is_equal,
+            "{} is another picture now: run `cargo xtask figures`",
+            drawn.file_name().display()
+        );
+        compared += 1;
+    }
+    assert_eq!(compared, 7);
 }
 
 #[test]
