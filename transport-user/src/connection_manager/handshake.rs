@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -11,7 +12,8 @@ use transport_common::ids::Cid;
 
 use super::admission::{Place, Source};
 use super::agreement::{Agreement, Terms, agree, check, make_offer};
-use super::events::count;
+use super::counters::count;
+use super::events::{Level, Origin};
 use super::host::{Host, HostError};
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
@@ -276,23 +278,24 @@ pub(super) async fn accept<H: Host>(
         () = place.displaced() => Err(Declined::GaveWay),
     };
     drop(place);
+    let origin = Origin::Stranger(Source::of(peer.ip()));
     match outcome {
         Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer.regions, false),
         Err(Declined::Answered(reason, text)) => {
             count(&shared.counters.declined);
-            shared.events.warn(format!("offer of {peer} declined: {text}"));
-            reject(&shared, &mut stream, reason, &text).await;
+            shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {text}"));
+            reject(&mut stream, reason, &text).await;
         }
-        Err(Declined::GaveWay) => reject(&shared, &mut stream, Rejection::Busy, GAVE_WAY).await,
+        Err(Declined::GaveWay) => reject(&mut stream, Rejection::Busy, GAVE_WAY).await,
         Err(Declined::Broken(error)) => {
             if matches!(error, WireError::Ended(_)) {
                 count(&shared.counters.broken_off);
             }
             count_wire_error(&shared.counters, &error);
-            shared.events.warn(format!("handshake of {peer} failed: {error}"));
+            shared.events.add(origin, Level::Warning, || format!("handshake of {peer} failed: {error}"));
             let reason =
                 if matches!(error, WireError::Version(_)) { Rejection::Version } else { Rejection::Offer };
-            reject(&shared, &mut stream, reason, &error.to_string()).await;
+            reject(&mut stream, reason, &error.to_string()).await;
         }
     }
 }
@@ -366,12 +369,18 @@ fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declin
     Err(Declined::Answered(Rejection::TableFull, text))
 }
 
-/// Rejects a peer that may not begin a handshake. Sends the reason only if that does not block.
+/// Rejects a peer that may not begin a handshake.
 pub(super) fn turn_away(stream: &TcpStream) {
-    let busy = Message::Reject { reason: Rejection::Busy, text: TURNED_AWAY.to_owned() };
-    if let Ok(frame) = encode(&busy) {
-        // A new connection has space in its send buffer. If not, the peer only sees the end of the connection.
-        let _ = stream.try_write(&frame);
+    try_reject(stream, Rejection::Busy, TURNED_AWAY);
+}
+
+/// Sends the reason only if that does not block. A task that waited for a peer to read it would have no place among the
+/// handshakes any more, so there could be any number.
+fn try_reject(stream: &TcpStream, reason: Rejection, text: &str) {
+    if let Ok(frame) = encode(&Message::Reject { reason, text: shortened(text) }) {
+        // The few messages of a handshake leave space in the send buffer. If not, the peer only sees the end of the
+        // connection.
+        let _ = SockRef::from(stream).send(&frame);
     }
 }
 
@@ -384,11 +393,9 @@ fn declined_by_host(error: HostError) -> Declined {
 }
 
 /// Sends the reason to the peer, and closes the connection so that the peer can still read it.
-async fn reject<H: Host>(shared: &Shared<H>, stream: &mut TcpStream, reason: Rejection, text: &str) {
-    let message = Message::Reject { reason, text: shortened(text) };
-    if write_message(stream, &message, shared.timing.patience).await.is_ok() {
-        let _ = stream.shutdown().await; // an error means that the peer has closed already
-    }
+async fn reject(stream: &mut TcpStream, reason: Rejection, text: &str) {
+    try_reject(stream, reason, text);
+    let _ = stream.shutdown().await; // it does not wait; an error means that the peer has closed already
 }
 
 #[cfg(test)]

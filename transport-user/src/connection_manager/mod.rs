@@ -23,11 +23,14 @@ use transport_common::ids::Cid;
 
 mod admission;
 mod agreement;
+mod counters;
 mod events;
 mod handshake;
 mod host;
+mod log_limit;
 pub(crate) mod message;
 mod node_host;
+mod notices;
 mod path_mtu;
 mod path_search;
 mod round_trip;
@@ -40,8 +43,11 @@ pub use admission::Limits;
 pub(crate) use admission::Source as PeerSource;
 use admission::{Admission, Admitted, Dialing};
 pub use agreement::{Agreement, Terms};
-use events::{Counters, EventLog, count};
-pub use events::{Event, ManagerStatistics};
+pub use counters::ManagerStatistics;
+use counters::{Counters, count};
+pub use events::Event;
+use events::EventLog;
+pub(crate) use events::{Level, Origin};
 pub use handshake::ConnectError;
 pub use host::{Health, Host, HostError, LocalEnd};
 pub(crate) use message::shortened;
@@ -50,6 +56,8 @@ pub use message::{
     VERSION, Via, WireError,
 };
 pub use node_host::NodeHost;
+use notices::NoticeQueue;
+pub use notices::{Notice, Notices};
 pub use path_mtu::ProbeOffer;
 pub use round_trip::round_trip_of;
 pub use security_watch::Refusals;
@@ -60,8 +68,6 @@ use crate::parameters::Tuning;
 
 /// Length of the queue of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Capacity of the queue of notices for the node.
-const NOTICES: usize = 1024;
 
 /// Options of the connection manager.
 #[derive(Clone, Copy, Debug)]
@@ -86,15 +92,6 @@ pub struct Timing {
     pub patience: Duration,
     /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
     pub first_message: Duration,
-}
-
-/// A notice from the manager to the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The peer of a connection sent a step of a file transfer.
-    File(Cid, FileMessage),
-    /// A connection ended.
-    Ended(Cid),
 }
 
 /// Why the manager could not start.
@@ -158,7 +155,7 @@ struct Shared<H> {
     dialing: Dialing,
     counters: Counters,
     events: EventLog,
-    notices: mpsc::Sender<Notice>,
+    notices: NoticeQueue,
 }
 
 /// The connection manager of a node. Dropping it stops listening. [`ConnectionManager::shut_down`] also closes all
@@ -175,23 +172,16 @@ impl<H: Host> ConnectionManager<H> {
     ///
     /// # Errors
     /// The manager cannot listen on the address.
-    pub async fn start(
-        host: H,
-        options: ManagerOptions,
-    ) -> Result<(Self, mpsc::Receiver<Notice>), StartError> {
+    pub async fn start(host: H, options: ManagerOptions) -> Result<(Self, Notices), StartError> {
         let end = host.local();
         let place = ListeningPlace::take(end.address, options.port, end.interface_index)?;
         Ok(Self::start_at(place, host, options))
     }
 
     /// Starts with a socket that already listens.
-    pub(crate) fn start_at(
-        place: ListeningPlace,
-        host: H,
-        options: ManagerOptions,
-    ) -> (Self, mpsc::Receiver<Notice>) {
+    pub(crate) fn start_at(place: ListeningPlace, host: H, options: ManagerOptions) -> (Self, Notices) {
         let ListeningPlace { listener, local } = place;
-        let (notices, receiver) = mpsc::channel(NOTICES);
+        let (notices, receiver) = NoticeQueue::new();
         let shared = Arc::new(Shared {
             host,
             tuning: options.tuning,
@@ -238,6 +228,17 @@ impl<H: Host> ConnectionManager<H> {
             Some(session) => session::send_step(&session, step).await,
             None => false,
         }
+    }
+
+    /// Sends a step of a file transfer like [`Self::send_file_step`], but without waiting. Returns false if there is no
+    /// space for it as well: the peer does not read.
+    pub(crate) fn try_send_file_step(&self, cid: Cid, step: FileMessage) -> bool {
+        self.session(cid).is_some_and(|session| session.outgoing.try_send(Message::File { step }).is_ok())
+    }
+
+    /// Logs what came of something that the peer of a connection began. The log has only so much space for each peer.
+    pub(crate) fn log_of_peer(&self, peer: IpAddr, level: Level, text: impl FnOnce() -> String) {
+        self.shared.events.log(Origin::Peer(PeerSource::of(peer)), level, text);
     }
 
     /// Returns all sessions, sorted by local CID.
@@ -299,23 +300,26 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Most likely there are no free file descriptors: wait until some are closed.
-                shared.events.warn(format!("cannot accept a peer: {error}"));
+                shared.events.flood(|| format!("cannot accept a peer: {error}"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         count(&shared.counters.tcp_accepted);
+        let origin = Origin::Stranger(PeerSource::of(peer.ip()));
         let place = match shared.admission.admit(peer.ip()) {
             Admitted::Free(place) => place,
             Admitted::Displacing(place, source) => {
                 count(&shared.counters.displaced);
-                shared.events.flood(|| format!("a handshake of {source} is ended to make place for {peer}"));
+                let text = || format!("a handshake of {source} is ended to make place for {peer}");
+                shared.events.add(origin, Level::Warning, text);
                 place
             }
             Admitted::Refused => {
                 count(&shared.counters.refused_busy);
                 let most = shared.limits.handshakes_per_source;
-                shared.events.flood(|| format!("{peer} rejected: it has {most} unfinished handshakes"));
+                let text = || format!("{peer} rejected: it has {most} unfinished handshakes");
+                shared.events.add(origin, Level::Warning, text);
                 handshake::turn_away(&stream);
                 continue;
             }
@@ -348,16 +352,19 @@ fn establish<H: Host>(
     lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
     count(&shared.counters.established);
     let way = if connected_here { "to" } else { "from" };
-    shared.events.note(format!(
-        "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",
-        connection.local_cid.0,
-        connection.peer_cid.0,
-        agreement.mtu,
-        if agreement.path_mtu.is_some() { "of the path" } else { "of the interfaces" },
-        if connection.ordered { "ordered" } else { "unordered" },
-        connection.ulp,
-        connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),
-    ));
+    let text = || {
+        format!(
+            "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",
+            connection.local_cid.0,
+            connection.peer_cid.0,
+            agreement.mtu,
+            if agreement.path_mtu.is_some() { "of the path" } else { "of the interfaces" },
+            if connection.ordered { "ordered" } else { "unordered" },
+            connection.ulp,
+            connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),
+        )
+    };
+    shared.events.add(session.origin(), Level::Note, text);
     tokio::spawn(session::serve(Arc::clone(shared), session, stream, queue));
 }
 

@@ -12,12 +12,15 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use transport_common::ids::Cid;
 
-use super::events::count;
+use super::admission::Source;
+use super::counters::count;
+use super::events::{Level, Origin};
 use super::host::{Health, Host};
 use super::message::{
     FileMessage, Message, RegionAdvertisement, WireError, read_message, shortened, write_message,
 };
-use super::{Notice, Shared, Timing, lock};
+use super::notices::SessionNotices;
+use super::{Shared, Timing, lock};
 
 /// Capacity of the queue of messages to send, per session. If the queue is full, the sender waits.
 pub(super) const OUTGOING: usize = 64;
@@ -55,6 +58,11 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Returns who causes its events. The user causes those of connections that the node has opened.
+    pub(super) fn origin(&self) -> Origin {
+        if self.connected_here { Origin::Node } else { Origin::Peer(Source::of(self.peer.ip())) }
+    }
+
     pub(super) fn info(&self) -> SessionInfo {
         SessionInfo {
             local_cid: self.local_cid.0,
@@ -87,45 +95,47 @@ pub(super) async fn serve<H: Host>(
     stream: TcpStream,
     outgoing: mpsc::Receiver<Message>,
 ) {
+    let notices = shared.notices.of_session(session.local_cid);
     let (mut from_peer, mut to_peer) = stream.into_split();
     let end = tokio::select! {
-        end = receive(&shared, &session, &mut from_peer) => end,
+        end = receive(&shared, &session, &notices, &mut from_peer) => end,
         end = transmit(&shared, session.local_cid, outgoing, &mut to_peer) => end,
     };
     shared.host.close(session.local_cid);
     lock(&shared.sessions).remove(&session.local_cid);
     record(&shared, &session, &end);
-    // Sending fails only if the node goes down.
-    let _ = shared.notices.send(Notice::Ended(session.local_cid)).await;
+    notices.ended();
 }
 
 fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End) {
-    let (counters, events) = (&shared.counters, &shared.events);
+    let counters = &shared.counters;
     let name = format!("connection {} with {}", session.local_cid.0, session.peer);
-    match end {
+    let (level, text) = match end {
         End::ByPeer(text) => {
             count(&counters.closed_by_peer);
-            events.note(format!("{name} closed by the peer: {}", text.escape_debug()));
+            (Level::Note, format!("{name} closed by the peer: {}", text.escape_debug()))
         }
         End::Here => {
             count(&counters.closed_here);
-            events.note(format!("{name} closed"));
+            (Level::Note, format!("{name} closed"))
         }
         End::Fatal => {
             count(&counters.fatal);
-            events.warn(format!("{name} failed: the peer does not acknowledge its packets"));
+            (Level::Warning, format!("{name} failed: the peer does not acknowledge its packets"))
         }
         End::Broken(error) => {
             count(&counters.peer_died);
             super::count_wire_error(counters, error);
-            events.warn(format!("{name} lost: {error}; outstanding operations completed with DeadConn"));
+            (Level::Warning, format!("{name} lost: {error}; outstanding operations completed with DeadConn"))
         }
-    }
+    };
+    shared.events.add(session.origin(), level, || text);
 }
 
 async fn receive<H: Host>(
     shared: &Shared<H>,
     session: &Session,
+    notices: &SessionNotices,
     stream: &mut (impl AsyncRead + Unpin),
 ) -> End {
     loop {
@@ -137,13 +147,7 @@ async fn receive<H: Host>(
             Message::Heartbeat => {}
             Message::Regions { regions } => *lock(&session.peer_regions) = regions,
             Message::Close { text } => return End::ByPeer(text),
-            Message::File { step } => {
-                // A correct peer has few outstanding steps. If the queue is full, the peer sends too many, and the
-                // session ends instead of waiting.
-                if shared.notices.try_send(Notice::File(session.local_cid, step)).is_err() {
-                    return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
-                }
-            }
+            Message::File { step } => notices.file(step).await,
             Message::Hello { .. }
             | Message::Probe { .. }
             | Message::Path { .. }

@@ -16,6 +16,7 @@ use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
 
+mod floods;
 mod path;
 mod rack_tlp;
 
@@ -140,15 +141,15 @@ impl Host for FakeNode {
 
 type Manager = ConnectionManager<FakeNode>;
 
-async fn start(node: FakeNode) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start(node: FakeNode) -> (Manager, Notices) {
     start_with(node, Timing { heartbeat: Duration::from_millis(20), ..Timing::default() }).await
 }
 
-async fn start_with(node: FakeNode, timing: Timing) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start_with(node: FakeNode, timing: Timing) -> (Manager, Notices) {
     start_limited(node, timing, Limits::default()).await
 }
 
-async fn start_limited(node: FakeNode, timing: Timing, limits: Limits) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start_limited(node: FakeNode, timing: Timing, limits: Limits) -> (Manager, Notices) {
     let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing, limits };
     ConnectionManager::start(node, options).await.expect("loopback")
 }
@@ -167,7 +168,7 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
-async fn pair() -> (Manager, mpsc::Receiver<Notice>, Manager, mpsc::Receiver<Notice>, Cid, Cid) {
+async fn pair() -> (Manager, Notices, Manager, Notices, Cid, Cid) {
     let (left, left_notices) = start(FakeNode::new(LEFT, 3000)).await;
     let (right, right_notices) = start(FakeNode::new(RIGHT, 1500)).await;
     let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap();

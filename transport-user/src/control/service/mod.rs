@@ -2,13 +2,13 @@
 //! and serves file transfers.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
-use tracing::{info, warn};
+use tokio::sync::Notify;
 use transport_common::ids::Cid;
 
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
@@ -16,8 +16,8 @@ use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
-    ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
-    StartError, Terms, shortened,
+    ConnectError, ConnectionManager, FileMessage, Level, ListeningPlace, ManagerOptions, NodeHost, Notice,
+    Notices, StartError, Terms, shortened,
 };
 use crate::{Connection, Error, Node, OperationError};
 
@@ -27,6 +27,7 @@ mod operations;
 mod receives;
 mod regions;
 mod served;
+mod serving;
 mod trace;
 mod transfer;
 
@@ -34,6 +35,7 @@ use link::Link;
 use receives::Receives;
 use regions::RegionTable;
 pub use served::{ServeError, ServedNode};
+use serving::{Place, Serving};
 use trace::Traces;
 use transfer::{Sink, Source, Transfers};
 
@@ -70,6 +72,7 @@ struct Inner {
     regions: RegionTable,
     receives: Receives,
     transfers: Transfers,
+    serving: Serving,
     traces: Traces,
     receive_directory: Option<PathBuf>,
     profiles: BTreeMap<String, CongestionParameters>,
@@ -103,6 +106,7 @@ impl NodeService {
             regions: RegionTable::default(),
             receives: Receives::default(),
             transfers: Transfers::default(),
+            serving: Serving::default(),
             traces: Traces::default(),
             receive_directory: options.receive_directory,
             profiles: options.profiles,
@@ -298,18 +302,40 @@ impl NodeService {
         answer::WentDown { down: self.inner.name.clone() }
     }
 
+    /// Begins to serve a peer that offers a file or asks for a file, in a task. If the peer has too many such tasks, the
+    /// step is refused.
+    fn begin_to_serve(self, cid: Cid, step: FileMessage) {
+        let Some(peer) = self.inner.manager.peer(cid) else { return };
+        match self.inner.serving.begin(peer.ip()) {
+            Some(place) => drop(tokio::spawn(self.serve_file(cid, peer.ip(), step, place))),
+            None => {
+                let text = "the node is busy with what its peers began: wait, then copy again".to_owned();
+                self.inner.manager.log_of_peer(peer.ip(), Level::Warning, || {
+                    format!("connection {}: file transfer refused: {text}", cid.0)
+                });
+                // If the peer does not even read, it gets no answer.
+                let abort = FileMessage::Abort { transfer: step.transfer(), text };
+                self.inner.manager.try_send_file_step(cid, abort);
+            }
+        }
+    }
+
     /// Serves a peer that offers a file or asks for a file.
-    async fn serve_file(self, cid: Cid, step: FileMessage) {
+    async fn serve_file(self, cid: Cid, peer: IpAddr, step: FileMessage, _place: Place) {
         let transfer = step.transfer();
-        let outcome = self.try_serve_file(cid, step).await;
-        match outcome {
-            Ok(report) => info!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display()),
+        let manager = &self.inner.manager;
+        match self.try_serve_file(cid, step).await {
+            Ok(report) => manager.log_of_peer(peer, Level::Note, || {
+                format!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display())
+            }),
             Err(failure) => {
-                warn!("connection {}: file transfer failed: {failure}", cid.0);
+                manager.log_of_peer(peer, Level::Warning, || {
+                    format!("connection {}: file transfer failed: {failure}", cid.0)
+                });
                 // A source or a sink has already sent an Abort. The peer ignores one for a transfer that has
                 // ended.
                 let text = shortened(&failure.text);
-                self.inner.manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
+                manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
             }
         }
     }
@@ -381,7 +407,7 @@ fn result<C: Call>(_: &C, outcome: Result<C::Answer, Failure>) -> Result<Value, 
 }
 
 /// Handles the notices of the connection manager, until the service is dropped.
-async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>) {
+async fn take_notices(service: Weak<Inner>, mut notices: Notices) {
     while let Some(notice) = notices.recv().await {
         let Some(inner) = service.upgrade() else { return };
         match notice {
@@ -390,7 +416,7 @@ async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>)
                 if let Some(step @ (FileMessage::Offer { .. } | FileMessage::Fetch { .. })) =
                     inner.transfers.deliver(cid, step)
                 {
-                    tokio::spawn(NodeService { inner }.serve_file(cid, step));
+                    NodeService { inner }.begin_to_serve(cid, step);
                 }
             }
             Notice::Ended(cid) => {
