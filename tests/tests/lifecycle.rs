@@ -1,5 +1,8 @@
 //! Start and end of nodes, as the kernel and the peer see them.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -291,6 +294,48 @@ fn a_static_connection_comes_back_after_a_new_start_of_its_peer() -> Result<()> 
         let unknown = nodes.a.reset(CID_B).await.expect_err("A has no such connection");
         assert!(matches!(unknown, transport_user::Error::UnknownCid(_)), "{unknown}");
         Ok(())
+    })
+}
+
+/// While a static connection is reset, a handshake cannot take its CID, though no other is free.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_connection_keeps_its_slot_while_it_is_reset() -> Result<()> {
+    need_root();
+    let mut nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
+    let mut taken = Vec::new();
+    while let Ok(reservation) = nodes.a.reserve_cid() {
+        taken.push(reservation);
+    }
+    let (ended, stolen) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let handshake = nodes.a.clone();
+        let (ended, stolen) = (&ended, &stolen);
+        scope.spawn(move || {
+            while !ended.load(Relaxed) {
+                match handshake.reserve_cid() {
+                    Ok(_given_back) => drop(stolen.fetch_add(1, Relaxed)),
+                    // The resets need a CPU as well.
+                    Err(_) => std::thread::yield_now(),
+                }
+            }
+        });
+        let reset = block_on(async {
+            for _ in 0..50 {
+                nodes.at_a = nodes.a.reset(CID_A).await?;
+                assert_eq!(nodes.at_a.cid(), CID_A);
+            }
+            Ok::<_, transport_user::Error>(())
+        });
+        ended.store(true, Relaxed);
+        reset
+    })?;
+    assert_eq!(stolen.into_inner(), 0);
+    drop(taken);
+    let regions = Regions::new(&nodes, 4096)?;
+    block_on(async {
+        nodes.at_b = nodes.b.reset(CID_B).await?;
+        there_and_back(&nodes, &regions, 4096).await
     })
 }
 

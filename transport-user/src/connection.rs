@@ -344,11 +344,6 @@ impl Connection {
         n
     }
 
-    /// Waits until the connection is closed and its CID is free.
-    pub(crate) async fn released(&self) {
-        self.until(|| (self.state() == ConnectionState::Closed).then_some(())).await;
-    }
-
     fn check_single(&self, what: &'static str, length: u64) -> Result<(), OperationError> {
         let limit = self.core.max_segment;
         if self.core.ordered || length <= limit.into() {

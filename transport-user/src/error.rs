@@ -279,6 +279,9 @@ pub enum Error {
     /// The connection ended before its new settings were in force.
     #[error("connection {0} ended before its congestion control was changed")]
     EndedMeanwhile(u32),
+    /// Another call resets the connection.
+    #[error("connection {0} is being reset already: wait for that to end")]
+    ResetAlready(u32),
     /// The addresses of peer and node have different IP versions.
     #[error("peer {peer} and node {own} are of different IP versions: use addresses of one version")]
     AddressFamily {

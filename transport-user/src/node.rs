@@ -297,15 +297,20 @@ impl Node {
     /// Do not reset a connection of the connection manager, which uses new sequence numbers each time: close it
     /// and connect again.
     ///
+    /// The slot of the connection stays reserved meanwhile, so no other connection can take the CID. If the returned
+    /// future is dropped, the connection ends and is not opened again.
+    ///
     /// # Errors
-    /// [`Error::UnknownCid`] if there is no such connection. The errors of [`Self::open`]: in this case the
-    /// connection is closed.
+    /// [`Error::UnknownCid`] if there is no such connection; [`Error::ResetAlready`] if another call resets it. The
+    /// errors of [`Self::open`]: in this case the connection is closed.
     pub async fn reset(&self, cid: Cid) -> Result<Connection, Error> {
         let connection = self.connection(cid).ok_or(Error::UnknownCid(cid.0))?;
         let open = connection.core().anew();
-        connection.close();
-        connection.released().await;
-        self.open(open)
+        let inherited = connection.core().close_and_inherit()?;
+        // The reservation comes when the poller has released the connection, also when the node goes down.
+        let mut reservation = inherited.await.map_err(|_| Error::UnknownCid(cid.0))?;
+        reservation.renew();
+        self.open(open.in_slot(reservation))
     }
 
     /// Registers a custom algorithm. Returns the value by which connections select it, with placement user.

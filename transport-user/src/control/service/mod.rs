@@ -255,12 +255,16 @@ impl NodeService {
                  `tiercel conn close {cid}`, then connect again"
             )));
         }
-        let reset = tokio::time::timeout(CLOSING, self.node().reset(Cid(cid))).await;
-        reset.map_err(|_| {
-            let text =
-                format!("connection {cid} does not end: check with `tiercel status` that the engine runs");
+        // The reset goes on if it takes longer than this call waits: given up, it would leave the connection closed.
+        let node = self.node().clone();
+        let reset = tokio::spawn(async move { node.reset(Cid(cid)).await.map(drop) });
+        let reset = tokio::time::timeout(CLOSING, reset).await.map_err(|_| {
+            let text = format!(
+                "connection {cid} does not end: check with `tiercel status` that the engine runs; the reset goes on when it does"
+            );
             Failure::new(FailureKind::Node, text)
-        })??;
+        })?;
+        reset.map_err(|error| Failure::new(FailureKind::Node, format!("the reset failed: {error}")))??;
         self.show(cid)
     }
 
