@@ -103,6 +103,12 @@ impl Connection {
         self.core.transactions()
     }
 
+    /// Returns how many operations and receives have not completed.
+    pub(crate) fn outstanding(&self) -> usize {
+        let used = self.core.occupancy();
+        used.send as usize + used.operations_waiting + used.receive as usize
+    }
+
     pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
         self.core.info_and_transactions()
     }

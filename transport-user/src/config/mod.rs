@@ -5,6 +5,7 @@
 //! interface = "veth0"
 //! address   = "10.7.0.1"
 //! memory    = "1GiB"                # what its regions share; without it, 256MiB
+//! patience  = "5s"                  # after which a peer of which nothing arrives counts as dead
 //!
 //! [[connection]]
 //! local_cid = 5
@@ -42,6 +43,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::de::DeTable;
 use transport_common::connection::Initial;
@@ -64,7 +66,7 @@ pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
 
 use crate::congestion::{Algorithms, CongestionControl, CongestionParameters};
-use crate::connection_manager::Limits;
+use crate::connection_manager::{DEFAULT_PATIENCE, Limits, PATIENCE};
 use crate::engine::EngineOptions;
 use crate::mac::Mac;
 use crate::memory;
@@ -122,6 +124,9 @@ pub struct NodeSection {
     pub engine: EngineOptions,
     /// Limits for peers.
     pub limits: Limits,
+    /// Time after which a peer counts as dead if nothing of it arrives. It holds for connections that this node opens, unless
+    /// they have their own.
+    pub patience: Duration,
 }
 
 /// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
@@ -293,6 +298,7 @@ impl NodeSection {
             rate_update: RateUpdateOptions::default(),
             engine: EngineOptions::default(),
             limits: Limits::default(),
+            patience: DEFAULT_PATIENCE,
         }
     }
 
@@ -318,6 +324,7 @@ impl NodeSection {
         let hardware_timestamps = table.boolean("hardware_timestamps");
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
+        let patience = table.duration("patience", *PATIENCE.start(), *PATIENCE.end());
         let tuning = read_tuning(table, Tuning::default(), names);
         let rate_update = table.table("rate_update", congestion::read_rate_update);
         let engine = table.table("engine", node_tables::read_engine);
@@ -346,6 +353,7 @@ impl NodeSection {
             rate_update: rate_update.unwrap_or_default(),
             engine: engine.unwrap_or_default(),
             limits: limits.unwrap_or_default(),
+            patience: patience.unwrap_or(DEFAULT_PATIENCE),
             ..Self::new(interface, address)
         })
     }

@@ -67,6 +67,16 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
+    /// Adds an ordinary event of the node.
+    pub(super) fn note(&self, text: String) {
+        self.add(Origin::Node, Level::Note, || text);
+    }
+
+    /// Adds an event of the node that needs attention.
+    pub(super) fn warn(&self, text: String) {
+        self.add(Origin::Node, Level::Warning, || text);
+    }
+
     /// Adds an event that hosts can cause in any number, and that names none of them.
     pub(super) fn flood(&self, text: impl FnOnce() -> String) {
         self.add(Origin::Strangers, Level::Warning, text);

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
@@ -11,10 +12,11 @@ use tokio::time::timeout;
 use transport_common::ids::Cid;
 
 use super::admission::{Place, Source};
-use super::agreement::{Agreement, Terms, agree, check, make_offer};
+use super::agreement::{Agreement, PATIENCE, Terms, agree, check, make_offer};
 use super::counters::count;
 use super::events::{Level, Origin};
 use super::host::{Host, HostError};
+use super::life;
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
@@ -31,6 +33,10 @@ const TURNED_AWAY: &str =
 
 /// What a peer says that does not know the search for the MTU of the path.
 const UNKNOWN_PROBE: &str = "unknown field `probe`";
+/// What a peer says that knows only the patience of 5 seconds.
+const UNKNOWN_PATIENCE: &str = "unknown field `patience_ms`";
+/// Shortest patience with such a peer, which sends a heartbeat each second.
+const SHORTEST_UNTOLD: Duration = Duration::from_secs(3);
 /// What a peer of a release without RACK-TLP answers to an offer of it.
 const UNKNOWN_RACK_TLP: &str = "unknown field `rack_tlp`";
 
@@ -93,6 +99,9 @@ pub enum ConnectError {
         /// This node's address.
         own: IpAddr,
     },
+    /// The patience cannot be used.
+    #[error("a patience of this length cannot be kept: choose one from 100 ms to 1 h")]
+    Patience,
     /// This end could not open its half.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -131,16 +140,23 @@ pub(super) async fn connect<H: Host>(
     }
     let _turn = shared.dialing.permit(address).await;
     let rack_tlp = terms.rack_tlp.unwrap_or(shared.tuning.rack_tlp);
-    let mut terms = Terms { rack_tlp: Some(rack_tlp), ..terms };
-    let mut search = true;
+    let patience = terms.patience.unwrap_or(shared.timing.patience);
+    if !PATIENCE.contains(&patience) {
+        return Err(ConnectError::Patience);
+    }
+    let mut terms = Terms { rack_tlp: Some(rack_tlp), patience: Some(patience), ..terms };
+    let mut known = Known { search: true, patience: true };
     loop {
-        let outcome = connect_once(shared, address, port, terms, search).await;
+        let outcome = connect_once(shared, address, port, terms, known).await;
         // A peer of an older release names the first field of the offer that it does not know.
         let Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. }) = &outcome else {
             return outcome;
         };
-        if search && text.contains(UNKNOWN_PROBE) {
-            search = false;
+        if known.search && text.contains(UNKNOWN_PROBE) {
+            known.search = false;
+        } else if known.patience && text.contains(UNKNOWN_PATIENCE) {
+            known.patience = false;
+            terms.patience = Some(patience.max(SHORTEST_UNTOLD));
         } else if terms.rack_tlp == Some(true) && text.contains(UNKNOWN_RACK_TLP) {
             terms.rack_tlp = Some(false);
         } else {
@@ -149,13 +165,22 @@ pub(super) async fn connect<H: Host>(
     }
 }
 
-/// Connects to a peer, with or without a search for the MTU of the path.
+/// What the peer is taken to know.
+#[derive(Clone, Copy)]
+struct Known {
+    /// The search for the MTU of the path.
+    search: bool,
+    /// Another patience than that of every release.
+    patience: bool,
+}
+
+/// Connects to a peer, with an offer of what it knows.
 async fn connect_once<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
     port: u16,
     terms: Terms,
-    search: bool,
+    known: Known,
 ) -> Result<Cid, ConnectError> {
     let local = shared.host.local();
     let reservation = shared.host.reserve_cid()?;
@@ -168,8 +193,8 @@ async fn connect_once<H: Host>(
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
     // The clock in the offer is that of now, not of the time before the wait.
-    let mut offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
-    let socket = if search { probe_socket(shared, own_end).await } else { None };
+    let mut offer = make_offer(&shared.host.local(), cid, terms.told(known.patience), shared.host.regions());
+    let socket = if known.search { probe_socket(shared, own_end).await } else { None };
     offer.probe = socket.as_ref().map(|(_, probe)| *probe);
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
@@ -205,7 +230,8 @@ async fn connect_once<H: Host>(
         .await
         .map_err(|source| ConnectError::Protocol { peer, source })?;
     opened.keep();
-    establish(shared, stream, peer, &agreement, peer_offer.regions, true);
+    let patience = terms.patience.unwrap_or(shared.timing.patience);
+    establish(shared, stream, peer, &agreement, peer_offer.regions, patience, Some(terms));
     Ok(cid)
 }
 
@@ -227,7 +253,7 @@ async fn find_next_hop<H: Host>(shared: &Shared<H>, agreement: &mut Agreement) {
 
 /// Connects by TCP from the node's address, because the peer takes the source address of the TCP connection for
 /// our Falcon address.
-async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
+pub(super) async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = if peer.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.bind(own_end)?;
     let stream = socket.connect(peer).await?;
@@ -280,7 +306,15 @@ pub(super) async fn accept<H: Host>(
     drop(place);
     let origin = Origin::Stranger(Source::of(peer.ip()));
     match outcome {
-        Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer.regions, false),
+        Ok((agreement, offer)) => {
+            // The connecting end decides. One that says nothing has the patience of every release, and hears often enough
+            // of this end whatever this end's patience is.
+            let patience = offer.patience().unwrap_or(shared.timing.patience);
+            establish(&shared, stream, peer, &agreement, offer.regions, patience, None);
+        }
+        Err(Declined::Alive { cid, peer_cid, spi }) => {
+            send_last(&stream, &life::answer(&shared, peer, cid, peer_cid, spi));
+        }
         Err(Declined::Answered(reason, text)) => {
             count(&shared.counters.declined);
             shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {text}"));
@@ -308,6 +342,14 @@ pub(super) enum Declined {
     Broken(WireError),
     /// Another handshake took the place of this one.
     GaveWay,
+    /// It is no handshake, but a sign of life of a peer that has a connection.
+    Alive {
+        /// CID of the connection here, and at the peer.
+        cid: u32,
+        peer_cid: u32,
+        /// SPI of packets to this end.
+        spi: u32,
+    },
 }
 
 impl From<WireError> for Declined {
@@ -324,8 +366,10 @@ async fn answer<H: Host>(
 ) -> Result<(Agreement, Offer), Declined> {
     stream.set_nodelay(true).map_err(WireError::from)?;
     let first = read_message(stream, shared.timing.first_message).await?;
-    let Message::Hello { offer: peer_offer, .. } = first else {
-        return Err(WireError::Garbage("the first message is not hello".into()).into());
+    let peer_offer = match first {
+        Message::Hello { offer, .. } => offer,
+        Message::Alive { cid, peer_cid, spi } => return Err(Declined::Alive { cid, peer_cid, spi }),
+        _ => return Err(WireError::Garbage("the first message is not hello".into()).into()),
     };
     place.heard();
     check_share(shared, Source::of(peer.ip()))?;
@@ -356,7 +400,7 @@ async fn answer<H: Host>(
 /// Checks that a source does not exceed its limit of connections, so that it cannot fill the connection table.
 fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declined> {
     let of_source =
-        |session: &&Arc<Session>| !session.connected_here && Source::of(session.peer.ip()) == source;
+        |session: &&Arc<Session>| !session.connected_here() && Source::of(session.peer.ip()) == source;
     let established = lock(&shared.sessions).values().filter(of_source).count();
     let most = shared.limits.connections_per_source;
     // `begun` includes this handshake.
@@ -377,7 +421,12 @@ pub(super) fn turn_away(stream: &TcpStream) {
 /// Sends the reason only if that does not block. A task that waited for a peer to read it would have no place among the
 /// handshakes any more, so there could be any number.
 fn try_reject(stream: &TcpStream, reason: Rejection, text: &str) {
-    if let Ok(frame) = encode(&Message::Reject { reason, text: shortened(text) }) {
+    send_last(stream, &Message::Reject { reason, text: shortened(text) });
+}
+
+/// Sends the last message of a handshake, if that does not block.
+fn send_last(stream: &TcpStream, message: &Message) {
+    if let Ok(frame) = encode(message) {
         // The few messages of a handshake leave space in the send buffer. If not, the peer only sees the end of the
         // connection.
         let _ = SockRef::from(stream).send(&frame);

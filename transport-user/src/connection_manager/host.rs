@@ -41,6 +41,12 @@ pub trait Host: Send + Sync + 'static {
     /// Returns the health of a connection.
     fn health(&self, cid: Cid) -> Health;
 
+    /// Returns how many packets of the peer the datapath has taken, acknowledgements included. It may take long to read.
+    fn packets_received(&self, cid: Cid) -> u64;
+
+    /// Returns how many operations and receives of a connection have not completed.
+    fn outstanding(&self, cid: Cid) -> usize;
+
     /// Closes a connection. All outstanding operations complete with `DeadConn` (D-89). Does nothing if there is
     /// no such connection.
     fn close(&self, cid: Cid);

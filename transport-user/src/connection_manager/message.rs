@@ -2,8 +2,9 @@
 //!
 //! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is `Hello` -> `Accept`
 //! (or `Reject`) -> `Ready`. Between `Hello` and `Accept`, ends that search for the MTU of the path exchange `Probe` and
-//! `Path`. Then each end sends `Heartbeat` every second, `Regions` when its registered regions
-//! change, `File` for file transfers, and `Close` at the end.
+//! `Path`. Then each end sends `Heartbeat` ten times in the time after which the peer would count as dead, `Regions` when
+//! its registered regions change, `File` for file transfers, and `Close` at the end. While the end that has connected
+//! hears nothing, it asks with `Alive` over another TCP connection.
 
 use std::time::Duration;
 
@@ -79,6 +80,16 @@ pub enum Message {
         /// The step.
         step: FileMessage,
     },
+    /// The sender is alive, and asks for the same about the receiver; or the answer to that. It is the only message of its
+    /// TCP connection in each direction.
+    Alive {
+        /// CID of the receiver.
+        cid: u32,
+        /// CID of the sender.
+        peer_cid: u32,
+        /// SPI of Falcon packets to the receiver. Nobody else knows it.
+        spi: u32,
+    },
     /// The connection ends. No message follows.
     Close {
         /// The reason, for people.
@@ -100,6 +111,8 @@ pub enum Rejection {
     Offer,
     /// The node could not open its half.
     Node,
+    /// The node has no such connection.
+    Unknown,
 }
 
 /// The offer of one end for its half of a connection.
@@ -132,6 +145,10 @@ pub struct Offer {
     /// message in transport mode, so that a node that knows no tunnels still understands it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
+    /// Time in milliseconds after which a peer of which nothing arrives counts as dead, for both ends. The connecting end
+    /// decides. Not in the message if it is 5 seconds, so that a node that knows no other still understands it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u64>,
     /// Where the connecting end takes probes of the path. `None`: it does not search, and the accepting end sends no probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeOffer>,
@@ -294,7 +311,7 @@ pub enum WireError {
     #[error("the TCP connection ended: {0}")]
     Ended(#[from] std::io::Error),
     /// No whole message arrived in time, or the peer did not read in time.
-    #[error("no whole message within {} s", .0.as_secs())]
+    #[error("nothing arrived for {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// The length exceeds [`LARGEST_MESSAGE`].
     #[error("a message has {0} bytes, but at most {LARGEST_MESSAGE} are allowed")]
@@ -370,9 +387,12 @@ impl Message {
             Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => {
                 short(name)
             }
-            Self::File { .. } | Self::Probe { .. } | Self::Path { .. } | Self::Ready | Self::Heartbeat => {
-                Ok(())
-            }
+            Self::File { .. }
+            | Self::Probe { .. }
+            | Self::Path { .. }
+            | Self::Alive { .. }
+            | Self::Ready
+            | Self::Heartbeat => Ok(()),
         }
     }
 }

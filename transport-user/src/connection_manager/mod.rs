@@ -2,8 +2,8 @@
 //!
 //! It listens on the node's address. The connecting end sends its [`Offer`]. Both ends search for the largest packet that
 //! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
-//! shows that the peer is alive: each end sends a message every second. When the TCP connection breaks, the Falcon
-//! connection is closed and all outstanding operations complete with `DeadConn` (D-89).
+//! shows that the peer is alive (the module `life`). When it breaks, or nothing of the peer arrives for the patience of the
+//! connection, the Falcon connection is closed and all outstanding operations complete with `DeadConn` (D-89).
 //!
 //! An unknown peer can use only few resources of the node. Handshakes and connections are limited in number (in
 //! total and per source), size and time. A silent peer does not keep others out. Every failure has a counter, and
@@ -27,12 +27,14 @@ mod counters;
 mod events;
 mod handshake;
 mod host;
+mod life;
 mod log_limit;
 pub(crate) mod message;
 mod node_host;
 mod notices;
 mod path_mtu;
 mod path_search;
+mod reconnect;
 mod round_trip;
 mod security_watch;
 mod session;
@@ -42,7 +44,7 @@ mod tests;
 pub use admission::Limits;
 pub(crate) use admission::Source as PeerSource;
 use admission::{Admission, Admitted, Dialing};
-pub use agreement::{Agreement, Terms};
+pub use agreement::{Agreement, PATIENCE, Terms};
 pub use counters::ManagerStatistics;
 use counters::{Counters, count};
 pub use events::Event;
@@ -59,8 +61,11 @@ pub use node_host::NodeHost;
 use notices::NoticeQueue;
 pub use notices::{Notice, Notices};
 pub use path_mtu::ProbeOffer;
+pub use reconnect::Reconnecting;
+use reconnect::Reconnects;
 pub use round_trip::round_trip_of;
 pub use security_watch::Refusals;
+pub use session::DEFAULT_PATIENCE;
 pub use session::SessionInfo;
 use session::{Session, farewell};
 
@@ -85,10 +90,11 @@ pub struct ManagerOptions {
 /// Heartbeats and time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Time between heartbeats. Default 1 s.
+    /// Longest time between heartbeats. Default 500 ms. There are at least ten in the time of the patience.
     pub heartbeat: Duration,
-    /// A peer that sends no whole message for this time, or does not read for this time, counts as dead. Default 5
-    /// s.
+    /// A peer of which nothing arrives for this time, neither a whole message nor a Falcon packet, counts as dead. So does
+    /// one that does not read for twice the time. Default 5 s. The connecting end decides for both ends, by
+    /// [`Terms::patience`] or by this. A handshake may take this time for each of its messages.
     pub patience: Duration,
     /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
     pub first_message: Duration,
@@ -156,6 +162,7 @@ struct Shared<H> {
     counters: Counters,
     events: EventLog,
     notices: NoticeQueue,
+    reconnects: Reconnects,
 }
 
 /// The connection manager of a node. Dropping it stops listening. [`ConnectionManager::shut_down`] also closes all
@@ -193,6 +200,7 @@ impl<H: Host> ConnectionManager<H> {
             counters: Counters::default(),
             events: EventLog::default(),
             notices,
+            reconnects: Reconnects::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
         let watch = tokio::spawn(security_watch::watch(Arc::clone(&shared)));
@@ -212,13 +220,22 @@ impl<H: Host> ConnectionManager<H> {
         handshake::connect(&self.shared, peer, port, terms).await
     }
 
-    /// Closes a connection and informs the peer. Returns false if no session has this CID.
+    /// Closes a connection and informs the peer, or gives up a lost one that is being set up again. Returns false if
+    /// neither has this CID.
     pub async fn close(&self, cid: Cid) -> bool {
+        if self.shared.reconnects.stop(cid) {
+            self.shared.events.note(format!("connection {}, which was lost, is given up", cid.0));
+            return true;
+        }
+        self.close_because(cid, session::BY_USER).await
+    }
+
+    async fn close_because(&self, cid: Cid, reason: &str) -> bool {
         let Some(session) = self.session(cid) else { return false };
         // The datapath closes first, so that it sends nothing more. A session that has just ended has closed it
         // already.
         self.shared.host.close(cid);
-        let _ = session.outgoing.send(farewell("closed by its user")).await;
+        let _ = session.outgoing.send(farewell(reason)).await;
         true
     }
 
@@ -239,6 +256,21 @@ impl<H: Host> ConnectionManager<H> {
     /// Logs what came of something that the peer of a connection began. The log has only so much space for each peer.
     pub(crate) fn log_of_peer(&self, peer: IpAddr, level: Level, text: impl FnOnce() -> String) {
         self.shared.events.log(Origin::Peer(PeerSource::of(peer)), level, text);
+    }
+
+    /// Returns the lost connections that are being set up again, by the CID that they had.
+    pub fn reconnecting(&self) -> Vec<Reconnecting> {
+        self.shared.reconnects.list()
+    }
+
+    /// Returns whether a connection is set up again when it is lost.
+    pub(crate) fn reconnects(&self, cid: Cid) -> bool {
+        self.session(cid).is_some_and(|session| session.dialled.is_some_and(|terms| terms.reconnect))
+    }
+
+    /// Returns the connection that has taken the place of a lost one.
+    pub fn successor(&self, lost: Cid) -> Option<Cid> {
+        self.shared.reconnects.successor(lost)
     }
 
     /// Returns all sessions, sorted by local CID.
@@ -271,9 +303,10 @@ impl<H: Host> ConnectionManager<H> {
     /// Stops listening, closes all connections of the manager and informs their peers.
     pub async fn shut_down(&self) {
         self.listener.abort();
+        self.shared.reconnects.stop_all();
         let sessions: Vec<_> = lock(&self.shared.sessions).keys().copied().collect();
         for cid in sessions {
-            self.close(cid).await;
+            self.close_because(cid, session::GOING_DOWN).await;
         }
         let deadline = tokio::time::Instant::now() + self.shared.timing.patience;
         while !lock(&self.shared.sessions).is_empty() && tokio::time::Instant::now() < deadline {
@@ -290,6 +323,7 @@ impl<H: Host> Drop for ConnectionManager<H> {
     fn drop(&mut self) {
         self.listener.abort();
         self.watch.abort();
+        self.shared.reconnects.stop_all();
     }
 }
 
@@ -335,7 +369,8 @@ fn establish<H: Host>(
     peer: SocketAddr,
     agreement: &Agreement,
     peer_regions: Vec<RegionAdvertisement>,
-    connected_here: bool,
+    patience: Duration,
+    dialled: Option<Terms>,
 ) {
     let (outgoing, queue) = mpsc::channel(session::OUTGOING);
     let connection = &agreement.connection;
@@ -343,7 +378,11 @@ fn establish<H: Host>(
         local_cid: connection.local_cid,
         peer_cid: connection.peer_cid,
         peer,
-        connected_here,
+        dialled,
+        patience,
+        life: life::Life::default(),
+        rx_spi: connection.security.rx_spi,
+        tx_spi: connection.security.tx_spi,
         mtu: agreement.mtu,
         path_mtu: agreement.path_mtu,
         peer_regions: Mutex::new(peer_regions),
@@ -351,7 +390,7 @@ fn establish<H: Host>(
     });
     lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
     count(&shared.counters.established);
-    let way = if connected_here { "to" } else { "from" };
+    let way = if dialled.is_some() { "to" } else { "from" };
     let text = || {
         format!(
             "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",

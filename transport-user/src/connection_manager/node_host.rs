@@ -98,6 +98,17 @@ impl Host for NodeHost {
         }
     }
 
+    fn packets_received(&self, cid: Cid) -> u64 {
+        self.node.connection(cid).and_then(|connection| connection.info().ok()).map_or(0, |info| {
+            let statistics = info.statistics;
+            statistics.packets_received + statistics.acks_received + statistics.nacks_received
+        })
+    }
+
+    fn outstanding(&self, cid: Cid) -> usize {
+        self.node.connection(cid).map_or(0, |connection| connection.outstanding())
+    }
+
     fn close(&self, cid: Cid) {
         if let Some(connection) = self.node.connection(cid) {
             connection.close();

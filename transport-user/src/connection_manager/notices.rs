@@ -21,6 +21,13 @@ pub enum Notice {
     File(Cid, FileMessage),
     /// A connection ended.
     Ended(Cid),
+    /// A connection that was lost was set up again, as its terms say.
+    Replaced {
+        /// The CID that the lost connection had.
+        lost: Cid,
+        /// The CID of the new connection.
+        by: Cid,
+    },
 }
 
 /// The queue of notices for the node.
@@ -57,6 +64,12 @@ impl NoticeQueue {
     pub(super) fn new() -> (Self, Notices) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), Notices(receiver))
+    }
+
+    /// Tells that a connection takes the place of a lost one.
+    pub(super) fn replaced(&self, lost: Cid, by: Cid) {
+        // Sending fails only if the node goes down.
+        let _ = self.0.send(Queued { notice: Notice::Replaced { lost, by }, _place: None });
     }
 
     /// Returns the part of a new session.

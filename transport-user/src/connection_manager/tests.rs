@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use transport_common::queues::{AccessFlags, CONNECTIONS};
@@ -17,6 +18,7 @@ use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
 
 mod floods;
+mod outages;
 mod path;
 mod rack_tlp;
 
@@ -36,6 +38,10 @@ struct Memory {
     fatal: Mutex<Vec<Cid>>,
     regions: Mutex<Vec<RegionAdvertisement>>,
     refusals: Mutex<Vec<Refusals>>,
+    /// Falcon packets that arrived, of whatever connection.
+    packets: AtomicU64,
+    /// Outstanding operations of each connection.
+    outstanding: AtomicUsize,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -65,6 +71,8 @@ impl FakeNode {
             fatal: Mutex::default(),
             regions: Mutex::default(),
             refusals: Mutex::default(),
+            packets: AtomicU64::default(),
+            outstanding: AtomicUsize::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -128,6 +136,14 @@ impl Host for FakeNode {
 
     fn refusals(&self) -> Vec<Refusals> {
         lock(&self.0.refusals).clone()
+    }
+
+    fn packets_received(&self, _: Cid) -> u64 {
+        self.0.packets.load(Ordering::Relaxed)
+    }
+
+    fn outstanding(&self, _: Cid) -> usize {
+        self.0.outstanding.load(Ordering::Relaxed)
     }
 
     fn close(&self, cid: Cid) {
@@ -559,6 +575,7 @@ fn offer_by_hand() -> Offer {
         rack_tlp: false,
         ulp: Ulp::Rdma,
         tunnel: None,
+        patience_ms: None,
         probe: None,
         request_window: 64,
         data_window: 128,

@@ -116,7 +116,17 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
     match command {
         Conn::List => list(&node.ask(request::Connections {}).await?, json),
         Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, rack_tlp, ulp, inner_local, inner_peer, congestion } => {
+        Conn::Connect {
+            peer,
+            unordered,
+            rack_tlp,
+            patience,
+            reconnect,
+            ulp,
+            inner_local,
+            inner_peer,
+            congestion,
+        } => {
             let call = request::Connect {
                 address: peer.address,
                 port: peer.port,
@@ -124,6 +134,8 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
                 rack_tlp,
                 ulp: ulp.into(),
                 tunnel: inner_local.zip(inner_peer).map(|(local, peer)| Tunnel { local, peer }),
+                patience_ms: patience.map(|patience| patience.as_millis() as u64),
+                reconnect,
                 congestion: congestion.into(),
             };
             connected(&node.ask(call).await?, json);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::Hex;
-use crate::connection_manager::{Event, ManagerStatistics, SessionInfo, Via};
+use crate::connection_manager::{Event, ManagerStatistics, Reconnecting, SessionInfo, Via};
 use crate::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
@@ -62,6 +62,8 @@ pub struct ManagerInfo {
     pub address: SocketAddr,
     /// Number of connections that it manages.
     pub sessions: usize,
+    /// Lost connections that it sets up again.
+    pub reconnecting: Vec<Reconnecting>,
 }
 
 /// A trace that is being recorded.

@@ -112,6 +112,12 @@ pub struct Connect {
     /// The inner addresses in tunnel mode. Absent is transport mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
+    /// Milliseconds after which a peer of which nothing arrives counts as dead, 100 to 3600000. Absent: as the node file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u64>,
+    /// Whether the node sets the connection up again when it is lost, under another CID.
+    #[serde(default)]
+    pub reconnect: bool,
     /// The differences from the congestion control of the node.
     pub congestion: CongestionChange,
 }

@@ -16,7 +16,9 @@ use super::answer::{self, Completed, ReceiveState, TraceEnd, TraceState};
 use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right};
 use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request, VERSION};
 use crate::congestion::{CongestionChange, CongestionInfo};
-use crate::connection_manager::{Event, ManagerStatistics, RegionAdvertisement, SessionInfo, Via};
+use crate::connection_manager::{
+    Event, ManagerStatistics, Reconnecting, RegionAdvertisement, SessionInfo, Via,
+};
 use crate::info::tests::device;
 use crate::parameters::Ulp;
 use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
@@ -146,6 +148,13 @@ fn status() -> answer::NodeStatus {
         connection_manager: answer::ManagerInfo {
             address: "10.7.0.1:4792".parse().expect("an address"),
             sessions: 1,
+            reconnecting: vec![Reconnecting {
+                cid: 5,
+                peer: "10.7.0.2:4792".parse().expect("an address"),
+                since_s: 1,
+                attempts: 2,
+                error: Some(text("refused")),
+            }],
         },
         receive_timestamps: receive_timestamps(),
         receive_directory: Some("/srv".into()),
@@ -295,6 +304,8 @@ fn shown() -> answer::ShownConnection {
             peer_cid: 10,
             peer: "10.7.0.2:4792".parse().expect("an address"),
             connected_here: true,
+            patience_ms: 5000,
+            reconnects: true,
             mtu: 1400,
             path_mtu: Some(1400),
             peer_regions: vec![region],
@@ -364,6 +375,8 @@ fn about_connections(schema: &mut Schema) {
         rack_tlp: Some(true),
         ulp: Ulp::Block,
         tunnel: Some(tunnel()),
+        patience_ms: Some(5000),
+        reconnect: true,
         congestion: change(),
     };
     schema.call(&[connect], &[shown()]);

@@ -1,14 +1,15 @@
 //! The service of a running node: answers the control socket, keeps the regions and receives of local programs,
 //! and serves file transfers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::Notify;
+use tracing::warn;
 use transport_common::ids::Cid;
 
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
@@ -78,6 +79,8 @@ struct Inner {
     profiles: BTreeMap<String, CongestionParameters>,
     /// Default of connections.
     congestion: CongestionControl,
+    /// The congestion control that was set for connections that are set up again when they are lost.
+    changed: Mutex<HashMap<Cid, CongestionControl>>,
     down: Notify,
 }
 
@@ -111,6 +114,7 @@ impl NodeService {
             receive_directory: options.receive_directory,
             profiles: options.profiles,
             congestion,
+            changed: Mutex::default(),
             down: Notify::new(),
         });
         tokio::spawn(take_notices(Arc::downgrade(&inner), notices));
@@ -138,8 +142,14 @@ impl NodeService {
     }
 
     fn connection(&self, cid: u32) -> Result<Connection, Failure> {
-        let found = self.node().connection(Cid(cid));
-        found.ok_or_else(|| Failure::invalid(format!("no connection has CID {cid}: see `tiercel conn list`")))
+        self.node().connection(Cid(cid)).ok_or_else(|| {
+            Failure::invalid(match self.inner.manager.successor(Cid(cid)) {
+                Some(Cid(by)) => {
+                    format!("connection {cid} was lost, and connection {by} took its place: use {by}")
+                }
+                None => format!("no connection has CID {cid}: see `tiercel conn list`"),
+            })
+        })
     }
 
     fn status(&self) -> Result<NodeStatus, Failure> {
@@ -158,6 +168,7 @@ impl NodeService {
             connection_manager: ManagerInfo {
                 address: manager.address(),
                 sessions: manager.sessions().len(),
+                reconnecting: manager.reconnecting(),
             },
             receive_timestamps: self.node().receive_timestamps()?,
             receive_directory: self.inner.receive_directory.clone(),
@@ -222,10 +233,14 @@ impl NodeService {
         if let Some(tunnel) = what.tunnel {
             tunnel.check().map_err(Failure::invalid)?;
         }
-        let request::Connect { ordered, rack_tlp, ulp, tunnel, .. } = *what;
-        let terms = Terms { ordered, rack_tlp, ulp, tunnel };
+        let request::Connect { ordered, rack_tlp, ulp, tunnel, reconnect, .. } = *what;
+        let patience = what.patience_ms.map(Duration::from_millis);
+        let terms = Terms { ordered, rack_tlp, ulp, tunnel, patience, reconnect };
         let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
         if !what.congestion.is_empty() {
+            if reconnect {
+                self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(cid, congestion);
+            }
             self.connection(cid.0)?.set_congestion(congestion).await?;
         }
         self.show(cid.0)
@@ -236,6 +251,13 @@ impl NodeService {
         let connection = self.connection(*cid)?;
         if !change.is_empty() {
             let congestion = self.changed(&connection.congestion(), change)?;
+            if self.inner.manager.reconnects(Cid(*cid)) {
+                self.inner
+                    .changed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(Cid(*cid), congestion);
+            }
             let set = tokio::time::timeout(CLOSING, connection.set_congestion(congestion)).await;
             set.map_err(|_| {
                 let text = format!(
@@ -289,8 +311,14 @@ impl NodeService {
     }
 
     async fn close(&self, cid: u32) -> Result<answer::Closed, Failure> {
-        let connection = self.connection(cid)?;
-        if !self.inner.manager.close(Cid(cid)).await {
+        let closed = self.inner.manager.close(Cid(cid)).await;
+        let connection = match self.connection(cid) {
+            Ok(connection) => connection,
+            // It was lost, and was being set up again.
+            Err(_) if closed => return Ok(answer::Closed { closed: cid }),
+            Err(failure) => return Err(failure),
+        };
+        if !closed {
             connection.close();
         }
         if tokio::time::timeout(CLOSING, connection.closed()).await.is_err() {
@@ -304,6 +332,22 @@ impl NodeService {
     fn go_down(&self) -> answer::WentDown {
         self.inner.down.notify_one();
         answer::WentDown { down: self.inner.name.clone() }
+    }
+
+    /// Gives the connection that takes the place of a lost one the congestion control that was set for that one.
+    fn take_over(self, lost: Cid, by: Cid) {
+        let congestion = {
+            let mut changed = self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(congestion) = changed.remove(&lost) else { return };
+            changed.insert(by, congestion);
+            congestion
+        };
+        tokio::spawn(async move {
+            let Some(connection) = self.node().connection(by) else { return };
+            if let Err(error) = connection.set_congestion(congestion).await {
+                warn!("connection {} has not the congestion control of connection {}: {error}", by.0, lost.0);
+            }
+        });
     }
 
     /// Begins to serve a peer that offers a file or asks for a file, in a task. If the peer has too many such tasks, the
@@ -426,7 +470,11 @@ async fn take_notices(service: Weak<Inner>, mut notices: Notices) {
             Notice::Ended(cid) => {
                 inner.transfers.connection_ended(cid);
                 inner.receives.connection_ended(cid);
+                if !inner.manager.reconnecting().iter().any(|lost| lost.cid == cid.0) {
+                    inner.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(&cid);
+                }
             }
+            Notice::Replaced { lost, by } => NodeService { inner }.take_over(lost, by),
         }
     }
 }

@@ -133,7 +133,7 @@ fn start_service(
         manager: ManagerOptions {
             port: section.control_port,
             tuning: section.tuning,
-            timing: Timing::default(),
+            timing: Timing { patience: section.patience, ..Timing::default() },
             limits: section.limits,
         },
         receive_directory,
