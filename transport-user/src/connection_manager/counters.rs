@@ -41,6 +41,8 @@ statistics! {
     silent,
     /// Handshakes whose TCP connection ended.
     broken_off,
+    /// Questions of peers whether a connection is alive, over a TCP connection of their own.
+    asked,
     /// Offers that this end rejected.
     declined,
     /// Sessions ended by a `Close` of the peer.

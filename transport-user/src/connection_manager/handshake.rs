@@ -313,6 +313,7 @@ pub(super) async fn accept<H: Host>(
             establish(&shared, stream, peer, &agreement, offer.regions, patience, None);
         }
         Err(Declined::Alive { cid, peer_cid, spi }) => {
+            count(&shared.counters.asked);
             send_last(&stream, &life::answer(&shared, peer, cid, peer_cid, spi));
         }
         Err(Declined::Answered(reason, text)) => {
@@ -320,7 +321,10 @@ pub(super) async fn accept<H: Host>(
             shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {text}"));
             reject(&mut stream, reason, &text).await;
         }
-        Err(Declined::GaveWay) => reject(&mut stream, Rejection::Busy, GAVE_WAY).await,
+        Err(Declined::GaveWay) => {
+            count(&shared.counters.displaced);
+            reject(&mut stream, Rejection::Busy, GAVE_WAY).await;
+        }
         Err(Declined::Broken(error)) => {
             if matches!(error, WireError::Ended(_)) {
                 count(&shared.counters.broken_off);

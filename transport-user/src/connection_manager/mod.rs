@@ -344,7 +344,6 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
         let place = match shared.admission.admit(peer.ip()) {
             Admitted::Free(place) => place,
             Admitted::Displacing(place, source) => {
-                count(&shared.counters.displaced);
                 let text = || format!("a handshake of {source} is ended to make place for {peer}");
                 shared.events.add(origin, Level::Warning, text);
                 place
