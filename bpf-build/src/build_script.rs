@@ -8,6 +8,11 @@ use std::{
 
 use crate::{BuildError, LINKER_VAR, TOOLCHAIN_VAR, build};
 
+/// The root of the workspace, from the directory in which cargo runs the build script of a crate in it. Relative, because
+/// cargo keeps the names that the script prints: if sources and target directory are moved or copied together, absolute
+/// names would make it watch the old sources.
+const WORKSPACE: &str = "..";
+
 /// The inputs of the objects, relative to the root of the workspace.
 const INPUTS: [&str; 7] = [
     "Cargo.toml",
@@ -20,11 +25,12 @@ const INPUTS: [&str; 7] = [
 ];
 
 /// Runs a whole build script: builds the objects into its `OUT_DIR`, and tells cargo when to run it again.
-/// `workspace` is the root of the workspace. `features` are the enabled features of the crate.
+/// The crate lies in the root of the workspace. `features` are the enabled features of the crate.
 ///
 /// # Panics
 /// Panics outside a build script, where cargo does not set `OUT_DIR`.
-pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
+pub fn build_script(features: &[&str]) -> ExitCode {
+    let workspace = Path::new(WORKSPACE);
     for input in INPUTS {
         println!("cargo:rerun-if-changed={}", workspace.join(input).display());
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use transport_common::units::Picoseconds;
 
 use crate::check::{Check, Role};
+use crate::greeting::{Misfit, greet, look_at_region};
 use crate::log::{Line, Logged};
 use crate::session::Session;
 use crate::subject::{Patience, Subject};
@@ -38,13 +39,9 @@ pub enum RunError {
     /// The interface or the trigger failed.
     #[error("the tester cannot go on: {0}")]
     Io(#[from] io::Error),
-    /// The peer answers nothing.
-    #[error(
-        "the peer did not answer a WRITE: check that it runs, that its connection has the CIDs, SPIs and first \
-         sequence numbers of the file, and that the connection is fresh (`tiercel conn reset` on a Tiercel \
-         peer)"
-    )]
-    Silent,
+    /// The preparation does not fit the peer, so nothing can be judged.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
 }
 
 /// Runs the checks, in their order, each on the first connection that it can use. `report` gets each result
@@ -68,16 +65,19 @@ pub fn run(
         }
         let trigger = trigger.as_mut().map(|trigger| &mut **trigger as &mut dyn Trigger);
         let mut session = Session::new(wire, trigger, subject.clone(), patience);
-        match greet(&mut session) {
-            Ok(true) => {}
-            Ok(false) => return Err(RunError::Silent),
-            Err(Stop::Io(error)) => return Err(error.into()),
-            // A peer that answers and violates a clause is what the checks are for.
-            Err(_) => {}
+        // A peer that violates a clause meanwhile is what the checks are for.
+        if let Some(misfit) = tolerate(greet(&mut session))?.flatten() {
+            return Err(misfit.into());
         }
         let mut broken_by = None;
         for check in own {
-            report(one(&mut session, check, &mut broken_by)?);
+            let checked = one(&mut session, check, &mut broken_by)?;
+            if matches!(checked.verdict, Verdict::Fail { .. })
+                && let Some(misfit) = look_at_region(subject, &checked.frames)
+            {
+                return Err(misfit.into());
+            }
+            report(checked);
         }
     }
     for check in checks.iter().filter(|check| place(check).is_none()) {
@@ -87,16 +87,6 @@ pub fn run(
         ));
     }
     Ok(())
-}
-
-/// Sends a first WRITE. Returns whether the peer sends anything.
-fn greet(session: &mut Session<'_>) -> Outcome<bool> {
-    let draft = session.write(0, &[0; 8]);
-    session.send(&draft)?;
-    let patience = session.patience.answer;
-    let answers = session.find(patience, |_| true)?.is_some();
-    session.settle()?;
-    Ok(answers)
 }
 
 fn one(

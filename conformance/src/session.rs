@@ -14,7 +14,7 @@ use transport_common::wire::base::BaseHeader;
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use transport_common::wire::nack::{Nack, NackCode};
 use transport_common::wire::psp::Psp;
-use transport_common::wire::udp::{FALCON_UDP_PORT, Udp};
+use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{PacketType, ProtocolType};
 
 use crate::draft::Draft;
@@ -29,6 +29,10 @@ use crate::wire::Wire;
 use requests::Pull;
 
 pub use requests::OPERATION_BYTES;
+
+/// Protocol numbers of ICMP for IPv4 and IPv6.
+const ICMP: u8 = 1;
+const ICMP_6: u8 = 58;
 
 /// The tester's end of a connection.
 pub struct Session<'w> {
@@ -63,6 +67,16 @@ pub struct Session<'w> {
     open: Vec<Draft>,
     inbox: VecDeque<Received>,
     log: Vec<Logged>,
+    heard: Heard,
+}
+
+/// What the tester heard that is not a Falcon packet of the peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard {
+    /// One of its own packets, as it sent it.
+    pub(crate) echo: bool,
+    /// An ICMP message about one of its packets.
+    pub(crate) unreachable: bool,
 }
 
 impl<'w> Session<'w> {
@@ -92,6 +106,7 @@ impl<'w> Session<'w> {
             open: Vec::new(),
             inbox: VecDeque::new(),
             log: Vec::new(),
+            heard: Heard::default(),
             subject,
         }
     }
@@ -337,6 +352,7 @@ impl<'w> Session<'w> {
     /// Takes every packet that arrives until `deadline`. Returns after the first one.
     fn take(&mut self, deadline: Picoseconds) -> Outcome<bool> {
         while let Some((at, frame)) = self.wire.receive(deadline).map_err(Stop::Io)? {
+            self.hear(&frame);
             if self.is_of_peer(&frame) {
                 self.log.push(Logged { at, sent: false, note: None, frame: frame.clone() });
                 let received = Received::new(at, frame, self.subject.flow.udp_offset() + Udp::LEN);
@@ -346,6 +362,24 @@ impl<'w> Session<'w> {
             }
         }
         Ok(false)
+    }
+
+    /// Notes whether a frame has one of the tester's own packets in it. A peer never sends a packet of the tester.
+    fn hear(&mut self, frame: &[u8]) {
+        let own = self.subject.flow.udp_offset() + Udp::LEN;
+        // The protocol of the IP header. The UDP header may have the ports exchanged, and ICMP quotes the packet.
+        let protocol = if self.subject.flow.source.is_ipv4() { frame.get(23) } else { frame.get(20) };
+        let quotes = |sent: &Logged| sent.sent && sent.frame.get(own..).is_some_and(|it| frame.ends_with(it));
+        match protocol {
+            Some(&IP_PROTOCOL_UDP) if !self.heard.echo => self.heard.echo = self.log.iter().any(quotes),
+            Some(&(ICMP | ICMP_6)) => self.heard.unreachable |= self.log.iter().any(quotes),
+            _ => {}
+        }
+    }
+
+    /// Returns what the tester heard that is not a Falcon packet of the peer.
+    pub(crate) const fn heard(&self) -> Heard {
+        self.heard
     }
 
     /// Takes the packets that have arrived.

@@ -3,8 +3,15 @@
 mod device;
 mod variants;
 
+use std::io;
+
 use device::{Broken, Device, patience, subjects};
-use falcon_conformance::{Check, Checked, Role, Settings, Verdict, catalogue, run};
+use falcon_conformance::{
+    Check, Checked, Misfit, Role, RunError, Settings, Subject, Verdict, Wire, catalogue, run,
+};
+use transport_common::ids::{Psn, RKey};
+use transport_common::queues::AccessFlags;
+use transport_common::units::Picoseconds;
 
 fn checked(broken: Broken, checks: &[Check]) -> Vec<Checked> {
     let mut all = Vec::new();
@@ -58,6 +65,113 @@ fn each_check_fails_on_a_device_that_breaks_its_clause() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs everything, and returns what is wrong with the preparation.
+fn misfit(broken: Broken, change: impl FnOnce(&mut Subject)) -> Option<Misfit> {
+    let (mut device, mut subjects) = (Device::new(broken), subjects());
+    change(&mut subjects[0]);
+    let accuse = |checked: Checked| {
+        let accused = matches!(checked.verdict, Verdict::Fail { .. });
+        assert!(!accused, "the peer is not accused: {}", shown(&checked));
+    };
+    match run(&mut device, None, &subjects, patience(), &catalogue(), accuse) {
+        Ok(()) => None,
+        Err(RunError::Misfit(misfit)) => Some(misfit),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_connection_that_is_not_fresh_is_no_violation() {
+    for [data, request] in [[2, 0], [7, 3], [1, 1]] {
+        let misfit = misfit(Broken::sound(), |subject| {
+            subject.tx.data_psn = Psn(subject.tx.data_psn.0.wrapping_sub(data));
+            subject.tx.request_psn = Psn(subject.tx.request_psn.0.wrapping_sub(request));
+        });
+        let Some(Misfit::NotFresh { found, expected, .. }) = misfit else { panic!("{misfit:?}") };
+        let distances = [found.0.distance_from(expected.0), found.1.distance_from(expected.1)];
+        assert_eq!(distances, [data, request]);
+    }
+}
+
+#[test]
+fn a_region_that_does_not_allow_everything_is_no_violation() {
+    let wrong_key = misfit(Broken::sound(), |subject| subject.rkey = RKey(77));
+    assert_eq!(wrong_key, Some(Misfit::Region { operation: "WRITE", rkey: RKey(77) }));
+    for (access, operation) in [
+        (AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC, "WRITE"),
+        (AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC, "READ"),
+        (AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ, "fetch-and-add"),
+    ] {
+        let refused = misfit(Broken::with_region(8192, access), |_| ());
+        assert_eq!(refused, Some(Misfit::Region { operation, rkey: RKey(1) }));
+    }
+    let short = misfit(Broken::with_region(2048, AccessFlags::all()), |_| ());
+    assert_eq!(short, Some(Misfit::Region { operation: "WRITE", rkey: RKey(1) }));
+}
+
+/// Something that is no Falcon device: it answers each frame of the tester by another frame.
+struct Mirror {
+    answer: fn(Vec<u8>) -> Vec<u8>,
+    now: Picoseconds,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Wire for Mirror {
+    fn now(&mut self) -> Picoseconds {
+        self.now
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.frames.push((self.answer)(frame.to_vec()));
+        Ok(())
+    }
+
+    fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
+        self.now.0 += 1000;
+        let frame = self.frames.pop();
+        if frame.is_none() {
+            self.now.0 = self.now.0.max(deadline.0);
+        }
+        Ok(frame.map(|frame| (self.now, frame)))
+    }
+}
+
+/// Exchanges two fields of a frame.
+fn exchanged(mut frame: Vec<u8>, one: usize, other: usize, length: usize) -> Vec<u8> {
+    let (head, tail) = frame.split_at_mut(other);
+    head[one..one + length].swap_with_slice(&mut tail[..length]);
+    frame
+}
+
+#[test]
+fn what_is_no_falcon_device_is_named() {
+    let diagnosed = |answer: fn(Vec<u8>) -> Vec<u8>| {
+        let mut mirror = Mirror { answer, now: Picoseconds(1_000_000_000), frames: vec![] };
+        let outcome = run(&mut mirror, None, &subjects(), patience(), &catalogue(), |_| panic!("judged"));
+        match outcome {
+            Err(RunError::Misfit(misfit)) => misfit,
+            other => panic!("{other:?}"),
+        }
+    };
+    // A loop of the network; a program that answers at its host's address, from Falcon's port and to it.
+    let addresses: fn(Vec<u8>) -> Vec<u8> = |frame| exchanged(exchanged(frame, 0, 6, 6), 26, 30, 4);
+    let ports: fn(Vec<u8>) -> Vec<u8> =
+        |frame| exchanged(exchanged(exchanged(frame, 0, 6, 6), 26, 30, 4), 34, 36, 2);
+    assert_eq!(diagnosed(|frame| frame), Misfit::Echo);
+    assert_eq!(diagnosed(ports), Misfit::Echo);
+    assert_eq!(diagnosed(addresses), Misfit::Echo);
+    // ICMP: destination unreachable, port unreachable, with the packet.
+    assert_eq!(
+        diagnosed(|frame| {
+            let mut icmp = frame[..34].to_vec();
+            icmp[23] = 1;
+            [&icmp[..], &[3, 3, 0, 0, 0, 0, 0, 0], &frame[14..]].concat()
+        }),
+        Misfit::Unreachable
+    );
+    assert_eq!(diagnosed(|_| vec![0; 60]), Misfit::Silent);
 }
 
 fn of_initiator(clause: &str) -> Check {

@@ -1,5 +1,6 @@
 //! Runs `tiercel-model` as a user does.
 
+use std::fs::File;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
@@ -41,4 +42,37 @@ fn a_wrong_command_line_is_json_on_request() {
     let (code, printed, said) = failed(&wrong);
     assert_eq!((code, printed), (Some(2), String::new()));
     assert!(said.starts_with("error: "), "{said}");
+}
+
+/// Commands that print something at once.
+const PRINTING: [&[&str]; 3] = [&["--help"], &["experiment"], &["experiment", "--json"]];
+
+#[test]
+fn lost_output_is_a_failure() {
+    for arguments in PRINTING {
+        let full_disk = File::options().write(true).open("/dev/full").expect("a device of every Linux");
+        let output = Command::new(env!("CARGO_BIN_EXE_tiercel-model"))
+            .args(arguments)
+            .stdout(full_disk)
+            .output()
+            .expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("cannot write to stdout: No space left"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    for arguments in PRINTING {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_tiercel-model"))
+            .args(arguments)
+            .stdout(writer)
+            .output()
+            .expect("the program runs");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
 }

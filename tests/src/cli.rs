@@ -33,6 +33,14 @@ pub fn example(name: &str) -> Result<PathBuf> {
     build("transport-user", "--example", name)
 }
 
+/// Returns the program behind `tiercel model`, built from the same sources as the test.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn model() -> Result<PathBuf> {
+    build("hw-model", "--bin", "tiercel-model")
+}
+
 /// The program behind `cargo xtask`, built from the sources the test was built from.
 ///
 /// # Errors
@@ -64,8 +72,11 @@ fn build(package: &str, kind: &str, name: &str) -> Result<PathBuf> {
         .args(["build", "--quiet", "--package", package, kind, name])
         .args(["--profile", if release { "release" } else { "test" }])
         .arg("--target-dir")
-        .arg(target)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        .arg(target);
+    // Known only at run time: the sources may have been moved since this was compiled.
+    if let Some(sources) = std::env::var_os("CARGO_MANIFEST_DIR") {
+        cargo.current_dir(sources);
+    }
     let status = cargo.status().with_context(|| format!("cannot start {cargo:?}"))?;
     ensure!(status.success(), "{cargo:?}: {status}");
     let built = if kind == "--bin" { profile.join(name) } else { profile.join("examples").join(name) };

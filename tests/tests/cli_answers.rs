@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
-use tiercel_tests::cli::{NodeProcess, Outcome, program, tiercel};
+use tiercel_tests::cli::{NodeProcess, Outcome, model, program, tiercel};
 use tiercel_tests::{Host, Pair, need_root};
 use trace_replay::{Decisions, TraceReader};
 
@@ -307,6 +307,69 @@ fn a_trace_says_when_it_is_on_and_when_it_has_ended() -> Result<()> {
     assert_eq!(nodes.a.json(&["status"])?["trace"], Value::Null);
     let words = nodes.a.ok(&["trace", "--out", &nodes.path("b.trace")?, "--duration", "10ms"])?;
     assert!(words.contains("ended") && words.contains("b.trace"), "{words}");
+    Ok(())
+}
+
+/// A command behind `--` runs while everything is recorded, and what it does is in the trace.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_trace_of_a_command_has_what_the_command_does() -> Result<()> {
+    need_root();
+    let nodes = Nodes::up()?;
+    let key = nodes.b.json(&["mr", "register", "64KiB"])?["key"].to_string();
+    let (file, data) = (nodes.path("a.trace")?, nodes.path("data")?);
+    std::fs::write(&data, pattern(65_536, 1))?;
+    let tiercel = program().to_str().context("a plain path")?;
+    let socket = nodes.a.socket().to_str().context("a plain path")?;
+    let write = [tiercel, "--socket", socket, "write", &nodes.cid_a, "--rkey", &key, "--file", &data];
+    let traced = nodes.a.run(&[&["trace", "--out", &file, "--json", "--"], &write[..]].concat())?;
+    ensure!(traced.code == 0, "{traced:?}");
+    ensure!(traced.stderr.contains("bytes written"), "the command's output goes to stderr: {traced:?}");
+    let report: Value = serde_json::from_str(&traced.stdout).with_context(|| format!("{traced:?}"))?;
+    // The first connection with these packets: each of them and its acknowledgement is a run, and more are.
+    ensure!(report["runs"].as_u64().is_some_and(|runs| runs >= 20), "{report}");
+    replays_and_misses_budgets(&file)?;
+
+    let nothing = nodes.a.run(&["trace", "--out", &nodes.path("b.trace")?, "--", "/nonexistent/command"])?;
+    ensure!(nothing.code == 2 && nothing.stderr.contains("cannot start /nonexistent/command"), "{nothing:?}");
+    let failing = nodes.a.run(&["trace", "--out", &nodes.path("c.trace")?, "--json", "--", "false"])?;
+    ensure!(
+        error(&failing, 1)?["text"].as_str().is_some_and(|text| text.contains("false failed")),
+        "{failing:?}"
+    );
+    Ok(())
+}
+
+/// A good trace is replayed without an error, also in a card that is too slow for it.
+fn replays_and_misses_budgets(file: &str) -> Result<()> {
+    let replay = |options: &[&str]| -> Result<Outcome> {
+        let slow = ["replay", file, "--clock", "1MHz", "--rate", "400Gbps"];
+        Command::new(model()?).args(slow).args(options).stdin(Stdio::null()).output()?.try_into()
+    };
+    let said = replay(&["--json"])?;
+    ensure!(said.code == 0, "{said:?}");
+    let report: Value = serde_json::from_str(&said.stdout)?;
+    let experiments = report["experiments"].as_array().context("a report")?;
+    let verdicts = experiments.iter().filter_map(|of| of["verdicts"].as_array()).flatten();
+    ensure!(verdicts.into_iter().any(|verdict| verdict["holds"] == false), "the card is too slow: {report}");
+    let strict = replay(&["--strict"])?;
+    ensure!(strict.code == 1, "{strict:?}");
+    Ok(())
+}
+
+/// A trace without traffic is called empty, also by the replay.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_empty_trace_is_called_empty() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let node = up(&pair.a, &directory, "a", &[])?;
+    let file = directory.path().join("a.trace");
+    let file = file.to_str().context("a plain path")?;
+    let words = node.ok(&["trace", "--out", file, "--duration", "10ms"])?;
+    ensure!(words.contains("is empty"), "{words}");
+    let replayed: Outcome = Command::new(model()?).args(["replay", file]).output()?.try_into()?;
+    ensure!(replayed.code == 1 && replayed.stderr.contains("the trace is empty"), "{replayed:?}");
     Ok(())
 }
 

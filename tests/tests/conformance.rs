@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 use tiercel_tests::cli::{NodeProcess, Outcome, program, tiercel};
@@ -155,6 +155,37 @@ fn a_violation_and_a_silent_peer_have_their_exit_codes() -> Result<()> {
     let outcome = bench.test(&["--patience", "100ms"])?;
     assert_eq!(outcome.code, 4, "{outcome:?}");
     assert!(outcome.stderr.contains("did not answer"), "{}", outcome.stderr);
+    Ok(())
+}
+
+/// What is wrong with the preparation is named, and the peer is not accused.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_wrong_preparation_is_diagnosed() -> Result<()> {
+    need_root();
+    let bench = Bench::up()?;
+    let diagnosed = |options: &[&str], text: &str| -> Result<()> {
+        let outcome = bench.test(options)?;
+        ensure!(outcome.code == 2 && outcome.stderr.contains(text), "no \"{text}\" in {outcome:?}");
+        ensure!(!outcome.stdout.contains("FAIL"), "{outcome:?}");
+        Ok(())
+    };
+    let reset =
+        || ["5", "6"].into_iter().try_for_each(|cid| bench.node.ok(&["conn", "reset", cid]).map(drop));
+    let few = ["--role", "target", "--only", "F-7.2-2,F-7.7.1-3,F-6.6.6-1"];
+    assert_eq!(bench.test(&few)?.code, 0);
+    diagnosed(&few, "connection 5 is not fresh")?;
+    reset()?;
+    diagnosed(&["--rkey", "77"], "refuses a WRITE in the first 4096 bytes of the region with R_Key 77")?;
+    reset()?;
+    let key = bench.node.json(&["mr", "register", "8KiB", "--access", "write,read"])?["key"].to_string();
+    diagnosed(&["--rkey", &key], "refuses a fetch-and-add")?;
+    reset()?;
+
+    let place = ["--interface", Host::INTERFACE, "--address", &bench.pair.b.ipv4.to_string()];
+    let own = NodeProcess::up(&bench.pair.b, bench.directory.path(), "own", &place)?;
+    diagnosed(&[], "a node runs on veth0")?;
+    own.ok(&["down"])?;
     Ok(())
 }
 

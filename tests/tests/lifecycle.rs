@@ -12,6 +12,7 @@ use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes, node};
 use tiercel_tests::operations::{Regions, there_and_back};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::counters::Counter;
+use transport_common::ids::Cid;
 use transport_user::{EngineMode, EngineOptions, LocalCid, OpenConnection, Picoseconds};
 
 /// Two nodes, one per host, and their connection.
@@ -323,6 +324,33 @@ fn a_lost_connection_is_set_up_again_on_request() -> Result<()> {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}
+
+/// The slot of a connection that ends is empty for a grace period, before it is free. What is in it then is no connection.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_list_has_only_connections() -> Result<()> {
+    need_root();
+    let nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
+    for round in 0..20 {
+        let cids = [Cid(20 + round), Cid(60 + round)];
+        let ends = nodes.connect(cids, Setup::default())?;
+        for (node, end, own) in [(&nodes.a, &ends[0], CID_A), (&nodes.b, &ends[1], CID_B)] {
+            end.close();
+            // Lists and questions as fast as they can be answered, until the connection is gone.
+            loop {
+                if let Ok(info) = end.info() {
+                    assert_eq!((info.local_cid, info.peer_cid), (end.cid(), end.peer_cid()));
+                }
+                let listed: Vec<Cid> = node.connections().iter().map(|info| info.local_cid).collect();
+                if listed == [own] {
+                    break;
+                }
+                assert_eq!(listed, [own, end.cid()]);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A restarted peer counts PSNs, RSNs and IVs from the beginning. Its static connection works again after a

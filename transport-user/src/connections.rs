@@ -49,6 +49,9 @@ pub(crate) struct Core {
     closing: AtomicBool,
     /// The grace period after which the slot is freed. Set when programs that start no longer find the connection.
     retiring: Mutex<Option<Ticket>>,
+    /// Whether the slot is cleared. From then on its entry is not this connection. Locked while the entry is cleared, and
+    /// while it is read for users.
+    cleared: Mutex<bool>,
     /// Whether its counters are included in [`Shared::ended`]. Set under that lock.
     counted: AtomicBool,
     /// The state of which the waiting tasks were last notified.
@@ -110,6 +113,7 @@ impl Core {
             interest: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             retiring: Mutex::new(None),
+            cleared: Mutex::new(false),
             counted: AtomicBool::new(false),
             told: AtomicU32::new(State::Open as u32),
             told_settings: AtomicU32::new(0),
@@ -277,6 +281,8 @@ impl Core {
 
     /// Removes the connection from its slot. Programs that start from now on do not find it.
     fn clear(&self) {
+        let mut cleared = self.cleared.lock().expect("no panic under the lock");
+        *cleared = true;
         self.add_to_ended();
         // If this fails, the old entry stays visible, which does no harm: packets for a closed connection are
         // dropped silently (D-50) in any case, and a new connection overwrites the entry.
@@ -390,9 +396,11 @@ impl Core {
         ConnectionInfo::new(entry, self.qp(), &self.occupancy(), &self.congestion(), failure)
     }
 
-    /// Returns a copy of its context and tables, unless it is closed.
+    /// Returns a copy of its context and tables, unless it is closed: between the clearing of the slot and the end of the
+    /// grace period, the slot holds no connection.
     fn open_entry(&self) -> Result<Box<Entry>, Error> {
-        if self.is_released() {
+        let cleared = self.cleared.lock().expect("no panic under the lock");
+        if *cleared || self.is_released() {
             return Err(Error::UnknownCid(self.local_cid.0));
         }
         self.entry().map_err(|e| Error::system("read a connection", e))

@@ -23,6 +23,7 @@ pub mod programs;
 pub mod quantity;
 pub mod rate_update;
 
+mod attached;
 mod bound_program;
 mod bpf_log;
 mod cid;
@@ -71,6 +72,7 @@ pub use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 pub use transport_common::security::RemoteTime;
 pub use transport_common::units::Picoseconds;
 
+pub use attached::has_no_node;
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;
 pub use congestion::{CongestionControl, CongestionParameters};

@@ -309,6 +309,11 @@ fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
     fd.as_fd().try_clone_to_owned().map_err(|e| Error::system("duplicate a program's descriptor", e))
 }
 
+/// Returns the id of the node's program that is attached to an interface, if there is one.
+pub(crate) fn of_node(interface: &Interface) -> Option<u32> {
+    interface.xdp.map(|there| there.id).filter(|id| describe(*id).1)
+}
+
 /// Makes sure that the interface has no XDP program. With `force`, detaches the program that is there.
 pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Result<(), Error> {
     let Some(there) = interface.xdp else { return Ok(()) };

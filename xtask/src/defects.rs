@@ -17,7 +17,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::shell::{Progress, cargo, run, target_dir, workspace};
+use crate::{
+    git,
+    shell::{Progress, cargo, run, target_dir, workspace},
+};
 
 /// Where the patches are.
 const PATCHES: &str = "tests/defects";
@@ -159,13 +162,8 @@ impl Copy {
     /// only what changes.
     fn refresh(&self) -> Result<()> {
         fs::create_dir_all(&self.dir).with_context(|| format!("cannot create {}", self.dir.display()))?;
-        let listed = Command::new("git")
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(workspace())
-            .output()
-            .context("cannot start git")?;
-        ensure!(listed.status.success(), "git cannot list the sources of {}", workspace().display());
-        let listed = String::from_utf8(listed.stdout).context("a file's name is not UTF-8")?;
+        let all = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+        let listed = git::said(workspace(), &all).context("cannot list the sources")?;
         let mut kept = BTreeSet::new();
         for name in listed.split_terminator('\0') {
             let (from, to) = (workspace().join(name), self.dir.join(name));

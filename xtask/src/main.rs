@@ -7,6 +7,7 @@ mod checks;
 mod clauses;
 mod defects;
 mod dist;
+mod git;
 mod links;
 mod matrix;
 mod preflight;
@@ -14,6 +15,7 @@ mod proof;
 mod setup;
 mod shell;
 mod test;
+mod tested;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -23,7 +25,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::{
     ahead::BuildAhead,
     setup::Scope,
-    shell::{Progress, cargo, run, target_dir, workspace},
+    shell::{Progress, cargo, find_workspace, run, target_dir, workspace},
 };
 
 /// Build, test, measure and demonstrate Tiercel.
@@ -118,6 +120,10 @@ fn main() -> ExitCode {
 
 fn perform(task: Task) -> Result<ExitCode> {
     let progress = Progress::start();
+    // Guests have this program, and no sources.
+    if !matches!(task, Task::BpfInventory) {
+        find_workspace()?;
+    }
     match task {
         Task::Setup => {
             setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;

@@ -9,7 +9,7 @@ use bpf_build::{
 
 use crate::{
     ahead::BuildAhead,
-    shell::{Progress, cargo, is_on_path, is_root, run, succeeds},
+    shell::{Progress, cargo, is_on_path, is_root, run, run_beside, succeeds},
 };
 
 /// The version of bpf-linker that is built here. Its features name the LLVM versions that it can use.
@@ -19,6 +19,7 @@ const LINKER_VERSION: &str = "0.13.0";
 /// Debian has for bpf-linker. A nightly installed by hand works too if there is a bpf-linker as new as its
 /// LLVM.
 pub(crate) const NIGHTLY: &str = "nightly-2026-05-20";
+const NIGHTLY_LLVM: u32 = 22;
 
 /// Debian's toolchain for web browsers: the newest Rust of the release, and the only one with core's source
 /// that fits its LLVM.
@@ -155,7 +156,14 @@ impl Installer<'_> {
         let mut rustup = Command::new("rustup");
         rustup.args(["toolchain", "install", NIGHTLY, "--no-self-update", "--profile", "minimal"]);
         rustup.args(["--component", "rust-src", "--component", "clippy"]);
-        self.download(&format!("Rust {NIGHTLY} with rust-src by rustup"), &mut rustup)
+        self.progress.say(&format!("installing Rust {NIGHTLY} with rust-src by rustup"));
+        let done = run_beside(&mut rustup, || {
+            // What is missing is looked for again, with the error, when bpf-linker is built.
+            if is_root() && is_on_path("apt-get") {
+                let _ = self.libraries_of_linker(NIGHTLY_LLVM);
+            }
+        });
+        done.inspect_err(|_| self.download_failed = true)
     }
 
     /// Builds a bpf-linker for the first installed toolchain for which this is possible, unless a suitable one
@@ -191,14 +199,17 @@ impl Installer<'_> {
         succeeds(Command::new("apt-cache").args(["show", &package]))
     }
 
-    /// Builds bpf-linker on this LLVM.
-    fn linker_on(&mut self, llvm: u32) -> Result<()> {
+    /// Installs the libraries with which bpf-linker is built on this LLVM.
+    fn libraries_of_linker(&mut self, llvm: u32) -> Result<()> {
         let libraries = [format!("llvm-{llvm}-dev"), format!("libpolly-{llvm}-dev")];
         let mut packages: Vec<&str> = libraries.iter().map(String::as_str).collect();
         packages.extend(["zlib1g-dev", "libzstd-dev", "g++"]);
-        if !packages.iter().all(|package| is_installed(package)) {
-            self.apt(&packages)?;
-        }
+        if packages.iter().all(|package| is_installed(package)) { Ok(()) } else { self.apt(&packages) }
+    }
+
+    /// Builds bpf-linker on this LLVM.
+    fn linker_on(&mut self, llvm: u32) -> Result<()> {
+        self.libraries_of_linker(llvm)?;
         let root =
             bpf_build::tools_dir().context("cannot install bpf-linker, because HOME is not set: set HOME")?;
         let mut install = cargo();

@@ -16,7 +16,8 @@ use crate::{
     matrix::{self, Quick, QuickNeeds},
     preflight, proof,
     setup::{self, Scope},
-    shell::{Progress, cargo, run, target_dir},
+    shell::{Progress, cargo, run, target_dir, workspace},
+    tested::{self, Verdict},
 };
 
 /// Options of `cargo xtask test`.
@@ -36,11 +37,22 @@ const BUILD: [&str; 8] =
 const PROGRAMS_VAR: &str = "TIERCEL_PROGRAMS";
 
 /// Runs all checks and tests, also after a failure. The last line is `N passed, N failed, N skipped`: tests
-/// passed, tests and other checks failed, tests ignored or filtered out.
+/// passed, tests and other checks failed, tests ignored or filtered out. If everything passed, notes the commit.
 ///
 /// # Errors
 /// If the machine cannot run Tiercel or a program cannot be started.
 pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
+    let all = || perform(options, progress);
+    let Verdict { passed, summary } = match options.filter {
+        Some(_) => all()?,
+        None => tested::noting(workspace(), |what| progress.say(what), all)?,
+    };
+    println!("{summary}");
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs what the options ask for, and prints everything but the last line.
+fn perform(options: &Options, progress: &Progress) -> Result<Verdict> {
     preflight::kernel()?;
     let scope = if options.filter.is_some() { Scope::Build } else { Scope::Checks };
     let mut ahead = BuildAhead::of(&BUILD);
@@ -89,8 +101,8 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     if let Some(reason) = not_run {
         eprintln!("note: no kernel was tried in a guest: {reason}");
     }
-    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
-    Ok(if complaints.is_empty() && tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let summary = format!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
+    Ok(Verdict { passed: complaints.is_empty() && tally.failed == 0, summary })
 }
 
 /// Builds all test programs.

@@ -73,6 +73,8 @@ type Outgoing = Box<dyn FnMut(Packet) -> Vec<Packet>>;
 /// What a broken device does differently.
 pub(crate) struct Broken {
     parameters: fn(&mut Parameters),
+    /// Length and rights of its region.
+    region: (u64, AccessFlags),
     incoming: Incoming,
     outgoing: Outgoing,
     reports: Reports,
@@ -83,6 +85,7 @@ impl Broken {
     pub(crate) fn sound() -> Self {
         Self {
             parameters: |_| {},
+            region: (8192, AccessFlags::all()),
             incoming: Box::new(|_, frame| vec![frame]),
             outgoing: Box::new(|packet| vec![packet]),
             reports: Reports::Truth,
@@ -116,6 +119,11 @@ impl Broken {
     /// A device that tells its application something wrong about the ends of operations.
     pub(crate) fn reports(reports: Reports) -> Self {
         Self { reports, ..Self::sound() }
+    }
+
+    /// A device with another region. It breaks nothing.
+    pub(crate) fn with_region(length: u64, access: AccessFlags) -> Self {
+        Self { region: (length, access), ..Self::sound() }
     }
 
     /// A device whose connections have other parameters.
@@ -212,8 +220,8 @@ impl Device {
             (broken.parameters)(&mut parameters);
             nic.open(cid as usize, &parameters);
         }
-        let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
-        nic.register(Region { offset: MEMORY as u64, length: 8192, key: KEY, access });
+        let (length, access) = broken.region;
+        nic.register(Region { offset: MEMORY as u64, length, key: KEY, access });
         for (number, byte) in nic.memory_mut()[..MEMORY / 2].iter_mut().enumerate() {
             *byte = number as u8;
         }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fabric_model::Rate;
 use falcon_nic::{Block, Parameters, Statistics};
 use lab_report::{Case, Experiment, Figure, Look, Verdict};
@@ -42,13 +42,14 @@ fn open(path: &Path) -> Result<TraceReader<BufReader<File>>> {
 /// `progress` gets the name of the current part and the number of finished events.
 ///
 /// # Errors
-/// Returns an error for the first difference between trace and replay, for a trace that cannot be read, and for a
-/// parameter that is out of range.
+/// Returns an error for the first difference between trace and replay, for a trace that is empty or cannot be read, and
+/// for a parameter that is out of range. It is no error if the card does not keep up: the verdicts say so.
 pub fn report(request: &Request, mut progress: impl FnMut(&'static str, u64)) -> Result<Vec<Experiment>> {
     request.parameters.check()?;
     let mut reader = open(&request.trace)?;
     let summary = Decisions::replay(&mut reader, |done| progress("decisions", done))
         .with_context(|| request.trace.display().to_string())?;
+    ensure!(summary.events > 0, "{}: {}", request.trace.display(), nothing_in(&summary));
     let events = request.events.unwrap_or(u64::MAX);
     let course = in_cycles(request, &request.parameters, events, |done| progress("cycles", done))?;
     Ok(vec![
@@ -57,6 +58,25 @@ pub fn report(request: &Request, mut progress: impl FnMut(&'static str, u64)) ->
         of_blocks(request, &course),
         other_rates(request, |done| progress("other rates", done))?,
     ])
+}
+
+/// Says why there is nothing to replay.
+fn nothing_in(summary: &Summary) -> String {
+    let Summary { before, after, lost, .. } = *summary;
+    if lost > 0 {
+        return format!(
+            "nothing in this trace can be replayed, because {lost} runs were lost: take another one, with less traffic"
+        );
+    }
+    if before + after > 0 {
+        return format!(
+            "nothing in this trace can be replayed: its {} runs are all from its first or last moment. Take a longer one",
+            before + after
+        );
+    }
+    "the trace is empty: no Falcon packet came and no connection was served while it was recorded. Take another one with \
+     traffic: `tiercel trace --out FILE -- COMMAND` starts COMMAND when recording has begun"
+        .to_owned()
 }
 
 /// Returns a part of the report without results.
@@ -108,9 +128,9 @@ fn decisions(request: &Request, summary: &Summary) -> Experiment {
             .with("lost", summary.lost as f64, "")
             .with("not made, for the losses", summary.abandoned as f64, ""),
     );
-    // A difference would have ended the replay with an error.
+    // A difference would have ended the replay with an error, and so would an empty trace.
     let claim = format!("{} events decided as the datapath did, none otherwise", summary.events);
-    experiment.verdicts.push(Verdict::claim(claim, summary.events > 0));
+    experiment.verdicts.push(Verdict::claim(claim, true));
     experiment.details = json!(summary);
     experiment
 }

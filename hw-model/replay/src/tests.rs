@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 
+use falcon_nic::Parameters;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Connection, Entry, Tables};
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
@@ -11,7 +12,7 @@ use transport_common::ulp::rdma::Answer;
 
 use super::connections::Connections;
 use super::reader::LastStep;
-use super::{Chunk, Decisions, Ended, ReadError, TraceReader};
+use super::{Chunk, Decisions, Ended, ReadError, Request, TraceReader, report};
 
 fn head() -> Vec<u8> {
     Head::THIS.to_bytes().to_vec()
@@ -142,6 +143,24 @@ fn an_empty_trace_is_one() {
     assert!(matches!(reader.next_chunk(), Ok(Chunk::End { runs: 0, lost: 0 })));
     let mut reader = TraceReader::new(&*trace).expect("a head");
     assert_eq!(Decisions::replay(&mut reader, |_| {}).expect("nothing differs").events, 0);
+}
+
+/// A report on nothing would be an error without a reason.
+#[test]
+fn a_trace_without_events_is_not_reported_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("run.trace");
+    let refused = |trace: Vec<u8>| {
+        std::fs::write(&path, trace).expect("a file");
+        let request = Request { trace: path.clone(), parameters: Parameters::default(), events: None };
+        report(&request, |_, _| {}).expect_err("nothing to report on").to_string()
+    };
+    let empty = refused(with_chunk(head(), ChunkKind::END, &[0; 16]));
+    assert!(empty.contains("run.trace: the trace is empty"), "{empty}");
+    let mut end = [0; 16];
+    end[8] = 7;
+    let lost = refused(with_chunk(head(), ChunkKind::END, &end));
+    assert!(lost.contains("7 runs were lost"), "{lost}");
 }
 
 proptest::proptest! {

@@ -5,6 +5,7 @@ use std::{env, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::{NAME, output};
+use crate::git;
 
 /// The commit that is packaged.
 pub(super) struct Release {
@@ -26,22 +27,16 @@ impl Release {
     /// # Errors
     /// Without git, or outside a repository.
     pub(super) fn of(root: &Path) -> Result<Self> {
-        let git = |arguments: &[&str]| -> Result<String> {
-            // Only reads, so the owner of the directory does not matter.
-            let mut git = Command::new("git");
-            git.args(["-c", "safe.directory=*", "-C"]).arg(root).args(arguments);
-            let said = output(&mut git).context(
-                "the package's version and time come from a git commit: install git, and build in a git checkout",
-            )?;
-            Ok(said.trim().to_owned())
-        };
-        let commit = git(&["rev-parse", "HEAD"])?;
+        let git = |arguments: &[&str]| git::said(root, arguments);
+        let commit = git::head(root).context(
+            "the package's version and time come from a git commit: install git, and build in a git checkout",
+        )?;
         let committed = git(&["log", "-1", "--format=%ct"])?;
         let epoch = env::var("SOURCE_DATE_EPOCH").unwrap_or(committed);
         let epoch = epoch
             .parse()
             .with_context(|| format!("SOURCE_DATE_EPOCH is not a number of seconds: {epoch}"))?;
-        let clean = git(&["status", "--porcelain"])?.is_empty();
+        let clean = git::is_clean(root)?;
         let tag = format!("v{}", env!("CARGO_PKG_VERSION"));
         let tagged = git(&["tag", "--points-at", "HEAD"])?.lines().any(|line| line == tag);
         let time = date(epoch, "+%Y%m%d%H%M%S")?;

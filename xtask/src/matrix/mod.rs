@@ -45,7 +45,7 @@ use self::{
 };
 use crate::{
     ahead::BuildAhead,
-    build_programs, setup,
+    build_programs, git, setup,
     setup::Scope,
     shell::{Progress, cargo, is_root, run, target_dir, workspace},
 };
@@ -342,7 +342,7 @@ fn today() -> String {
 
 /// Returns the commit, with a `+` if the sources have changed since.
 fn commit() -> String {
-    let git = |arguments: &[&str]| said(Command::new("git").current_dir(workspace()).args(arguments));
+    let git = |arguments: &[&str]| git::said(workspace(), arguments).ok();
     let changes = ["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"];
     let changed = git(&changes).is_some_and(|changes| !changes.is_empty());
     let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());

@@ -50,10 +50,11 @@ Examples:
   tiercel trace --out run.trace --runs 1000000
   tiercel model replay run.trace --clock 1GHz --rate 200Gbps
   tiercel model replay run.trace --rate 400Gbps --out target/replay --json
+  tiercel model replay run.trace --rate 400Gbps --strict
 
 Exit codes:
-  0 nothing differs and the card keeps up
-  1 a decision differs, the card does not keep up, or the trace cannot be read
+  0 nothing differs; the tables say whether the card keeps up
+  1 a decision differs, the trace is empty or cannot be read; with --strict also: the card does not keep up
   2 wrong usage")]
     Replay(replay::Replay),
 }
@@ -70,8 +71,6 @@ fn main() -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // The reader of the output closed the pipe. That is not an error.
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_closed) => ExitCode::SUCCESS,
         Err(error) => Failure { kind: "model", exit_code: 1, text: &format!("{error:#}") }.report(json),
     }
 }
@@ -79,16 +78,20 @@ fn main() -> ExitCode {
 /// Reports a command line that is wrong, or prints the requested help. With `--json`, the error is JSON as well.
 fn misused(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|argument| argument == "--json");
-    if !error.use_stderr() || !json {
+    if !error.use_stderr() {
+        // Requested help is output like any other.
+        let printed = output::print(&mut io::stdout().lock(), &error.render().to_string());
+        return match printed {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(lost) => Failure { kind: "model", exit_code: 1, text: &format!("{lost:#}") }.report(false),
+        };
+    }
+    if !json {
         error.exit();
     }
     let text = error.render().to_string();
     let text = text.trim_start_matches("error: ").trim_end();
     Failure { kind: "usage", exit_code: 2, text }.report(true)
-}
-
-fn is_closed(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// Runs the `experiment` command. Returns false if a promise was not kept; the printed tables say which.
@@ -103,17 +106,14 @@ fn experiment(arguments: &run::Experiments) -> Result<bool> {
 }
 
 fn list(output: &mut impl Write, json: bool) -> Result<()> {
-    if json {
+    let text = if json {
         let list: Vec<_> = experiments::all()
             .map(|named| serde_json::json!({"name": named.name, "question": named.question}))
             .collect();
-        serde_json::to_writer(&mut *output, &list).map_err(io::Error::from)?;
-        writeln!(output)?;
-        return Ok(());
-    }
-    let width = experiments::all().map(|named| named.name.len()).max().unwrap_or(0);
-    for named in experiments::all() {
-        writeln!(output, "{:width$}  {}", named.name, named.question)?;
-    }
-    Ok(())
+        format!("{}\n", serde_json::Value::from(list))
+    } else {
+        let width = experiments::all().map(|named| named.name.len()).max().unwrap_or(0);
+        experiments::all().map(|named| format!("{:width$}  {}\n", named.name, named.question)).collect()
+    };
+    output::print(output, &text).map(drop)
 }

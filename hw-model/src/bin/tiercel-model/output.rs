@@ -27,9 +27,8 @@ impl Failure<'_> {
     /// Prints the sentence to stderr and, with `json`, the whole failure to stdout. Returns the exit code.
     pub(crate) fn report(self, json: bool) -> ExitCode {
         eprintln!("error: {}", self.text);
-        if json {
-            // The reader may have closed the pipe. Then nobody misses the output.
-            let _ = writeln!(io::stdout(), "{}", self.for_programs());
+        if json && let Err(error) = print(&mut io::stdout(), &format!("{}\n", self.for_programs())) {
+            eprintln!("error: {error:#}");
         }
         ExitCode::from(self.exit_code)
     }
@@ -43,24 +42,33 @@ impl Failure<'_> {
     }
 }
 
-/// Prints the report, and writes its page and plots into the directory. Returns false if a promise was not kept.
+/// Writes the page and plots of the report into the directory, and prints the report. The directory comes first: a reader
+/// who closes the pipe after some lines, such as `head`, still gets the files.
 pub(crate) fn tell(
     report: &Report,
     json: bool,
     directory: Option<&Path>,
     output: &mut impl Write,
-) -> Result<bool> {
+) -> Result<()> {
+    let page = directory.map(|directory| report.write(directory)).transpose()?;
     if json {
-        serde_json::to_writer(&mut *output, report).map_err(io::Error::from)?;
-        writeln!(output)?;
-    } else {
-        write!(output, "{}", lab_report::show(report))?;
+        print(output, &format!("{}\n", serde_json::to_string(report)?))?;
+        return Ok(());
     }
-    if let Some(directory) = directory {
-        let page = report.write(directory)?;
-        if !json {
-            writeln!(output, "\n{} and the plots in its directory show the results.", page.display())?;
-        }
+    let mut text = lab_report::show(report);
+    if let Some(page) = page {
+        text += &format!("\n{} and the plots in its directory show the results.\n", page.display());
     }
-    Ok(report.holds())
+    print(output, &text)?;
+    Ok(())
+}
+
+/// Writes a text, and none of it only into a buffer. Returns false if the reader has closed the pipe. That is no error: it
+/// has what it wants.
+pub(crate) fn print(output: &mut impl Write, text: &str) -> Result<bool> {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to stdout"),
+    }
 }

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab_report::Report;
 use model_experiment::{Named, Options, SEED};
 
-use crate::output::{prepare, tell};
+use crate::output::{prepare, print, tell};
 
 /// How long all experiments take.
 const ALL_TAKE: &str = "which take about 12 minutes on two cores";
@@ -69,10 +69,7 @@ pub(crate) fn run(
     for (number, named) in names.iter().enumerate() {
         let since = Instant::now();
         let made = Report::new(vec![make(named, &options)?]);
-        if !arguments.json {
-            write!(output, "{}", lab_report::show(&made))?;
-            output.flush()?;
-        }
+        let read = arguments.json || print(output, &lab_report::show(&made))?;
         let kept = if made.holds() { "every promise was kept" } else { "a promise was not kept" };
         let seconds = since.elapsed().as_secs_f64();
         writeln!(messages, "{} ({} of {of}): {kept}, {seconds:.0} s", named.name, number + 1)?;
@@ -80,13 +77,15 @@ pub(crate) fn run(
         if let Some(directory) = directory {
             // Write after each experiment, so that its results remain if a later experiment fails.
             report.write(directory)?;
+        } else if !read {
+            break; // nobody would see the other results
         }
     }
     if arguments.json {
-        return tell(&report, true, None, output);
-    }
-    if let Some(directory) = directory {
-        writeln!(output, "\n{} shows the tables and plots.", directory.join("report.html").display())?;
+        tell(&report, true, None, output)?;
+    } else if let Some(directory) = directory {
+        let page = directory.join("report.html");
+        print(output, &format!("\n{} shows the tables and plots.\n", page.display()))?;
     }
     Ok(report.holds())
 }

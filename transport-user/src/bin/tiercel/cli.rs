@@ -187,11 +187,13 @@ Examples:
     },
     /// Record a trace of every run of the datapath, for `tiercel model replay`.
     ///
-    /// Every packet takes longer while a trace is recorded. The command reports on stderr when recording begins.
-    /// The trace ends at a limit or with Ctrl-C. The command returns when the file is complete. `tiercel status`
-    /// shows a trace that is being recorded.
+    /// Every packet takes longer while a trace is recorded. The first trace of a node takes some seconds to begin. The
+    /// command says `recording` on stderr as soon as everything is recorded. A command behind `--` starts then, and the
+    /// trace ends with it. Without one the trace ends at a limit or with Ctrl-C. `tiercel trace` returns when the file is
+    /// complete. `tiercel status` shows a trace that is being recorded.
     #[command(after_help = "\
 Examples:
+  tiercel trace --out run.trace -- tiercel cp big.iso 1:
   tiercel trace --out run.trace
   tiercel trace --out run.trace --runs 1000000
   tiercel trace --out run.trace --duration 2s --json
@@ -204,9 +206,13 @@ Examples:
         /// engine [default: no limit].
         #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
         runs: Option<u64>,
-        /// End after this time, such as 500ms or 2s [default: 10s without --runs, else no limit].
+        /// End after this time, such as 500ms or 2s [default: 10s without --runs and a command, else no limit].
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         duration: Option<Duration>,
+        /// A command and its arguments: it starts when recording has begun, and the trace ends when it has ended. With
+        /// `--json` its output goes to stderr.
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
     },
     /// Show the fields of packets: from bytes in hexadecimal, or from a pcap or pcapng file.
     ///

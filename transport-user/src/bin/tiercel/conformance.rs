@@ -11,14 +11,14 @@ use std::time::{Duration, SystemTime};
 use bpf_call::{Instruction, LoadXdp, XDP_FLAGS_DRV_MODE, XDP_PASS, link_xdp};
 use clap::{Args, ValueEnum};
 use falcon_conformance::{
-    ByHand, Check, Checked, CommandTrigger, Flow, PacketSocket, Patience, Role, RunError, Settings, Start,
-    Subject, Trigger, Verdict, Wire, capture, catalogue, run,
+    ByHand, Check, Checked, CommandTrigger, Flow, Misfit, PacketSocket, Patience, Role, RunError, Settings,
+    Start, Subject, Trigger, Verdict, Wire, capture, catalogue, run,
 };
 use serde::Serialize;
 use transport_user::config::{NodeFile, StaticConnection};
 use transport_user::control::Progress;
 use transport_user::quantity::{parse_duration, parse_u32, whole};
-use transport_user::{Initial, RKey};
+use transport_user::{Error, Initial, RKey, has_no_node};
 
 use crate::exit::Exit;
 use crate::output::{Bar, print, print_json};
@@ -162,6 +162,16 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
         )));
     }
     let (interface, address) = (&file.node.interface, file.node.address);
+    match has_no_node(interface) {
+        Err(Error::NodeRunning { .. }) => {
+            return Err(Exit::usage(format!(
+                "a node runs on {interface} and takes the peer's packets: end it with `tiercel down`, or name another \
+                 interface in {}",
+                config.display()
+            )));
+        }
+        other => other.map_err(Exit::node)?,
+    }
     let cannot = |error| Exit::node(format!("cannot test on {interface}: {error}"));
     let mut socket = PacketSocket::open(interface, address).map_err(cannot)?;
     let mac = socket.mac().map_err(cannot)?;
@@ -188,7 +198,8 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     }
     outcome.map_err(|error| match error {
         RunError::Io(_) => Exit::node(error),
-        RunError::Silent => Exit::connect(error),
+        RunError::Misfit(Misfit::Silent | Misfit::Unreachable | Misfit::Echo) => Exit::connect(error),
+        RunError::Misfit(Misfit::NotFresh { .. } | Misfit::Region { .. }) => Exit::usage(error),
     })?;
     conclude(peer, clauses, json)
 }

@@ -1,12 +1,13 @@
 //! How the program reports a failure: a text, an exit code, and JSON.
 
+use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use transport_user::control::service::ServeError;
 use transport_user::control::{ClientError, Failure, FailureKind, SocketError};
 
-use crate::output::print_json;
+use crate::output::print_json_of_failure;
 
 /// A failure: a sentence for stderr, an exit code, and both for `--json`.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,14 +91,28 @@ impl Exit {
         Self::new(Kind::File, text)
     }
 
+    /// Makes a failure for output that stdout did not take.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        Self::file(format!("cannot write to stdout: {error}"))
+    }
+
     /// Prints the sentence to stderr and, with `json`, the whole failure to stdout. Returns the exit code. The report of
     /// a violation is on stdout already, and a program reads one JSON value.
     pub(crate) fn report(self, json: bool) -> ExitCode {
-        eprintln!("error: {}", self.text);
-        if json && self.kind != Kind::Violation {
-            print_json(&self.for_programs());
+        let code = self.tell();
+        if json
+            && self.kind != Kind::Violation
+            && let Err(error) = print_json_of_failure(&self.for_programs())
+        {
+            Self::output(&error).tell();
         }
-        ExitCode::from(self.kind.exit_code())
+        ExitCode::from(code)
+    }
+
+    /// Prints the sentence to stderr. Returns the exit code.
+    pub(crate) fn tell(&self) -> u8 {
+        eprintln!("error: {}", self.text);
+        self.kind.exit_code()
     }
 
     fn for_programs(&self) -> Report<'_> {

@@ -29,11 +29,13 @@ struct Pages {
 pub(crate) fn completions(shell: Shell, json: bool) -> Result<(), Exit> {
     let mut script = vec![];
     clap_complete::generate(shell, &mut Cli::command(), "tiercel", &mut script);
-    if !json {
-        return print_raw(&script);
+    match json {
+        true => print_json(&Completions {
+            shell: shell.to_string(),
+            script: String::from_utf8_lossy(&script).into_owned(),
+        }),
+        false => print_raw(&script),
     }
-    let script = String::from_utf8_lossy(&script).into_owned();
-    print_json(&Completions { shell: shell.to_string(), script });
     Ok(())
 }
 

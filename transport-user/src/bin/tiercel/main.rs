@@ -51,7 +51,11 @@ fn main() -> ExitCode {
 /// Reports a command line that is wrong, or prints the requested help. With `--json`, the error is JSON as well.
 fn misused(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|argument| argument == "--json");
-    if !error.use_stderr() || !json {
+    if !error.use_stderr() {
+        output::print_help(error);
+        return ExitCode::SUCCESS;
+    }
+    if !json {
         error.exit();
     }
     let text = error.render().to_string();
@@ -96,7 +100,9 @@ async fn run(cli: Cli) -> Result<(), Exit> {
         Command::Cp { from, to, via, overwrite } => {
             operate::copy(&node, (from, to), via.into(), overwrite, json).await
         }
-        Command::Trace { out, runs, duration } => trace::trace(&node, &out, runs, duration, json).await,
+        Command::Trace { out, runs, duration, command } => {
+            trace::trace(&node, &out, trace::Limits { runs, duration, command }, json).await
+        }
         Command::Decode { file, hex, falcon } => decode::decode(file, hex, falcon, json),
         Command::Conformance(arguments) => conformance::conformance(&arguments, json),
         Command::Completions { shell } => generate::completions(shell, json),

@@ -46,7 +46,8 @@ pub(crate) async fn read(
         report("read", &answer.completed, json);
         return Ok(());
     }
-    show_bytes(answer.hex, address, to.raw)
+    show_bytes(answer.hex, address, to.raw);
+    Ok(())
 }
 
 pub(crate) async fn send(
@@ -121,7 +122,7 @@ pub(crate) async fn regions(node: &Node, command: Mr, json: bool) -> Result<(), 
             let content = node.ask(call).await?;
             match (json, content.hex.is_some()) {
                 (true, _) => print_json(&content),
-                (false, true) => show_bytes(content.hex, offset, to.raw)?,
+                (false, true) => show_bytes(content.hex, offset, to.raw),
                 (false, false) => print(format!("{} bytes read", content.bytes)),
             }
         }
@@ -327,14 +328,11 @@ fn place(to: &PlaceArguments, json: bool) -> Result<Place, Exit> {
 
 /// Prints bytes that were read: as a hex dump, or with `raw` without conversion. `first` is the offset of the
 /// first byte.
-fn show_bytes(bytes: Option<Hex>, first: u64, raw: bool) -> Result<(), Exit> {
+fn show_bytes(bytes: Option<Hex>, first: u64, raw: bool) {
     let Hex(bytes) = bytes.unwrap_or_default();
     match raw {
         true => print_raw(&bytes),
-        false => {
-            print(hex_dump(&bytes, first));
-            Ok(())
-        }
+        false => print(hex_dump(&bytes, first)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Output for people: tables, dumps, progress.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,12 +10,9 @@ use transport_user::control::Progress;
 
 use crate::exit::Exit;
 
-/// Prints a line. If the reader of stdout has closed it, as `head` does, the program ends without an error.
+/// Prints a line.
 pub(crate) fn print(text: impl AsRef<str>) {
-    let mut out = std::io::stdout().lock();
-    if writeln!(out, "{}", text.as_ref()).is_err() {
-        std::process::exit(0);
-    }
+    print_raw(format!("{}\n", text.as_ref()).as_bytes());
 }
 
 /// Prints JSON for programs.
@@ -29,11 +26,39 @@ pub(crate) fn print_json_line(value: &impl Serialize) {
 }
 
 /// Prints bytes as they are.
-pub(crate) fn print_raw(bytes: &[u8]) -> Result<(), Exit> {
-    std::io::stdout()
-        .lock()
-        .write_all(bytes)
-        .map_err(|error| Exit::file(format!("cannot write to stdout: {error}")))
+pub(crate) fn print_raw(bytes: &[u8]) {
+    go_on_if(written(io::stdout().lock(), bytes));
+}
+
+/// Prints the help that was asked for, with colours on a terminal.
+pub(crate) fn print_help(help: &clap::Error) {
+    go_on_if(help.print().and_then(|()| io::stdout().flush()));
+}
+
+/// Ends the program if its output could not be printed: without an error if the reader has closed the pipe, as `head`
+/// does, because it has what it wants; otherwise as a failure, because the output is lost.
+fn go_on_if(printed: io::Result<()>) {
+    match printed {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => std::process::exit(Exit::output(&error).tell().into()),
+    }
+}
+
+/// Prints JSON for programs that already get the exit code of a failure. Returns why it could not be printed, if the
+/// reader misses it.
+pub(crate) fn print_json_of_failure(value: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(value).expect("failures are plain data");
+    match written(io::stdout().lock(), format!("{text}\n").as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
+}
+
+/// Writes all bytes, and none of them only into a buffer.
+fn written(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
 }
 
 /// A column of a table: its title, and a function that returns its cell of a row.
@@ -212,9 +237,14 @@ impl Bar {
         Self::shown(&format!("{{bar:40}} {{human_pos}} of {{human_len}} {unit}  {{eta}} left"))
     }
 
+    /// Makes a bar that is never shown.
+    pub(crate) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
     fn shown(template: &str) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self(ProgressBar::hidden());
+            return Self::hidden();
         }
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(template) {
