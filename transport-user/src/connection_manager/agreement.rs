@@ -93,6 +93,7 @@ pub(super) fn make_offer(
         ulp: terms.ulp,
         tunnel: terms.tunnel,
         probe: None,
+        proof: None,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
-use transport_common::ids::Cid;
+use transport_common::ids::{Cid, RKey};
 
 use super::admission::{Place, Source};
-use super::agreement::{Agreement, Terms, agree, check, make_offer};
+use super::agreement::{Agreement, LEAST_MTU, Terms, agree, check, make_offer};
 use super::events::count;
 use super::host::{Host, HostError};
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
 use super::path_search::{probe_socket, search, search_from_here};
+use super::proof::{self, Blocked};
 use super::round_trip::round_trip_of;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
@@ -29,6 +30,8 @@ const TURNED_AWAY: &str =
 
 /// What a peer says that does not know the search for the MTU of the path.
 const UNKNOWN_PROBE: &str = "unknown field `probe`";
+/// What a peer says that does not know the proof of the data path.
+const UNKNOWN_PROOF: &str = "unknown field `proof`";
 /// What a peer of a release without RACK-TLP answers to an offer of it.
 const UNKNOWN_RACK_TLP: &str = "unknown field `rack_tlp`";
 
@@ -81,6 +84,14 @@ pub enum ConnectError {
         /// The reason.
         text: String,
     },
+    /// The data path does not carry Falcon packets, though TCP reaches the peer.
+    #[error("TCP reaches {peer}, but {blocked}")]
+    DataPath {
+        /// The peer.
+        peer: SocketAddr,
+        /// What does not pass.
+        blocked: Blocked,
+    },
     /// The address is that of this node, or has another IP version.
     #[error(
         "{peer} cannot be a peer of this node ({own}): use the address of another host, of the same IP version"
@@ -130,30 +141,50 @@ pub(super) async fn connect<H: Host>(
     let _turn = shared.dialing.permit(address).await;
     let rack_tlp = terms.rack_tlp.unwrap_or(shared.tuning.rack_tlp);
     let mut terms = Terms { rack_tlp: Some(rack_tlp), ..terms };
-    let mut search = true;
+    let mut attempt = Attempt { search: true, prove: true, most: None };
     loop {
-        let outcome = connect_once(shared, address, port, terms, search).await;
-        // A peer of an older release names the first field of the offer that it does not know.
-        let Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. }) = &outcome else {
-            return outcome;
-        };
-        if search && text.contains(UNKNOWN_PROBE) {
-            search = false;
-        } else if terms.rack_tlp == Some(true) && text.contains(UNKNOWN_RACK_TLP) {
-            terms.rack_tlp = Some(false);
-        } else {
-            return outcome;
+        let outcome = connect_once(shared, address, port, terms, attempt).await;
+        match &outcome {
+            // A peer of an older release names the first field of the offer that it does not know.
+            Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. }) => {
+                if attempt.search && text.contains(UNKNOWN_PROBE) {
+                    attempt.search = false;
+                } else if attempt.prove && text.contains(UNKNOWN_PROOF) {
+                    attempt.prove = false;
+                } else if terms.rack_tlp == Some(true) && text.contains(UNKNOWN_RACK_TLP) {
+                    terms.rack_tlp = Some(false);
+                } else {
+                    return outcome;
+                }
+            }
+            // The search may have found nothing, because a firewall drops its probes.
+            Err(ConnectError::DataPath { peer, blocked }) if blocked.begins_above(LEAST_MTU) => {
+                attempt.most = Some(LEAST_MTU);
+                shared.events.warn(format!("{blocked} ({peer}): trying an MTU of {LEAST_MTU}"));
+            }
+            _ => return outcome,
         }
     }
 }
 
-/// Connects to a peer, with or without a search for the MTU of the path.
+/// How to connect.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// Whether to search for the MTU of the path.
+    search: bool,
+    /// Whether to prove the data path.
+    prove: bool,
+    /// The largest MTU to offer, if not that of the node.
+    most: Option<u32>,
+}
+
+/// Connects to a peer in one way.
 async fn connect_once<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
     port: u16,
     terms: Terms,
-    search: bool,
+    attempt: Attempt,
 ) -> Result<Cid, ConnectError> {
     let local = shared.host.local();
     let reservation = shared.host.reserve_cid()?;
@@ -167,7 +198,10 @@ async fn connect_once<H: Host>(
     };
     // The clock in the offer is that of now, not of the time before the wait.
     let mut offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
-    let socket = if search { probe_socket(shared, own_end).await } else { None };
+    offer.limit(attempt.most, address.is_ipv6());
+    let region = if attempt.prove { proof::region(shared) } else { None };
+    offer.proof = region.as_ref().map(|(_, key)| key.0);
+    let socket = if attempt.search { probe_socket(shared, own_end).await } else { None };
     offer.probe = socket.as_ref().map(|(_, probe)| *probe);
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
@@ -178,7 +212,7 @@ async fn connect_once<H: Host>(
         }
         (answer, _) => answer,
     };
-    let (peer_offer, path_mtu) = match answer.map_err(|source| ConnectError::Protocol { peer, source })? {
+    let (mut peer_offer, path_mtu) = match answer.map_err(|source| ConnectError::Protocol { peer, source })? {
         Message::Accept { offer, path_mtu } => (*offer, path_mtu),
         Message::Reject { reason, text } => {
             return Err(ConnectError::Rejected { peer, reason, text: text.escape_debug().to_string() });
@@ -202,8 +236,15 @@ async fn connect_once<H: Host>(
     write_message(&mut stream, &Message::Ready, shared.timing.patience)
         .await
         .map_err(|source| ConnectError::Protocol { peer, source })?;
+    if let (Some(_), Some(peers)) = (&region, peer_offer.proof) {
+        let proven = proof::prove(shared, &mut stream, &agreement, RKey(peers)).await;
+        if let Some(blocked) = proven.map_err(|source| ConnectError::Protocol { peer, source })? {
+            count(&shared.counters.unproven);
+            return Err(ConnectError::DataPath { peer, blocked });
+        }
+    }
     opened.keep();
-    establish(shared, stream, peer, &agreement, peer_offer.regions, true);
+    establish(shared, stream, peer, &agreement, &mut peer_offer, true);
     Ok(cid)
 }
 
@@ -277,11 +318,15 @@ pub(super) async fn accept<H: Host>(
     };
     drop(place);
     match outcome {
-        Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer.regions, false),
+        Ok((agreement, mut offer)) => establish(&shared, stream, peer, &agreement, &mut offer, false),
         Err(Declined::Answered(reason, text)) => {
             count(&shared.counters.declined);
             shared.events.warn(format!("offer of {peer} declined: {text}"));
             reject(&shared, &mut stream, reason, &text).await;
+        }
+        Err(Declined::Unproven(blocked)) => {
+            count(&shared.counters.unproven);
+            shared.events.warn(format!("{peer} is not connected, although TCP reaches it: {blocked}"));
         }
         Err(Declined::GaveWay) => reject(&shared, &mut stream, Rejection::Busy, GAVE_WAY).await,
         Err(Declined::Broken(error)) => {
@@ -303,6 +348,8 @@ pub(super) enum Declined {
     Answered(Rejection, String),
     /// The peer violated the protocol, or the TCP connection ended.
     Broken(WireError),
+    /// The data path does not carry Falcon packets. The peer knows it too.
+    Unproven(Blocked),
     /// Another handshake took the place of this one.
     GaveWay,
 }
@@ -333,6 +380,8 @@ async fn answer<H: Host>(
     let terms = Terms { rack_tlp: Some(rack_tlp), ..Terms::of(&peer_offer) };
     let mut own = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
     check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    let region = if peer_offer.proof.is_some() { proof::region(shared) } else { None };
+    own.proof = region.as_ref().map(|(_, key)| key.0);
     let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;
     // The clock in the offer is that of now, not of the time before the search.
     own.time = shared.host.local().clock_ps;
@@ -344,9 +393,15 @@ async fn answer<H: Host>(
     shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
     let opened = Opened { shared, cid: Some(cid) };
     match exchange(shared, stream, &Message::Accept { offer: Box::new(own), path_mtu }).await? {
-        Message::Ready => opened.keep(),
+        Message::Ready => {}
         _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
     }
+    if let (Some(_), Some(peers)) = (&region, peer_offer.proof)
+        && let Some(blocked) = proof::prove(shared, stream, &agreement, RKey(peers)).await?
+    {
+        return Err(Declined::Unproven(blocked));
+    }
+    opened.keep();
     Ok((agreement, *peer_offer))
 }
 

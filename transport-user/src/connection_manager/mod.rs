@@ -1,7 +1,8 @@
 //! The connection manager: opens and closes connections over TCP, out of band.
 //!
 //! It listens on the node's address. The connecting end sends its [`Offer`]. Both ends search for the largest packet that
-//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
+//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end opens its
+//! half and sends `Ready`. Then both ends prove by Falcon packets that the data path carries them. After that, the TCP connection
 //! shows that the peer is alive: each end sends a message every second. When the TCP connection breaks, the Falcon
 //! connection is closed and all outstanding operations complete with `DeadConn` (D-89).
 //!
@@ -10,7 +11,7 @@
 //! the node goes on serving. In plaintext mode (D-83) peers are not authenticated: any host that reaches the port
 //! can connect. Bind the node to a trusted network.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,8 +29,11 @@ mod handshake;
 mod host;
 pub(crate) mod message;
 mod node_host;
+mod path_check;
 mod path_mtu;
 mod path_search;
+mod path_watch;
+mod proof;
 mod round_trip;
 mod security_watch;
 mod session;
@@ -50,7 +54,10 @@ pub use message::{
     VERSION, Via, WireError,
 };
 pub use node_host::NodeHost;
+use path_check::PathCheck;
 pub use path_mtu::ProbeOffer;
+pub use path_watch::PathState;
+pub use proof::{Blocked, Proof};
 pub use round_trip::round_trip_of;
 pub use security_watch::Refusals;
 pub use session::SessionInfo;
@@ -156,6 +163,8 @@ struct Shared<H> {
     limits: Limits,
     admission: Arc<Admission>,
     dialing: Dialing,
+    /// Connections whose data path is being proven.
+    proving: Mutex<HashSet<Cid>>,
     counters: Counters,
     events: EventLog,
     notices: mpsc::Sender<Notice>,
@@ -167,7 +176,7 @@ pub struct ConnectionManager<H: Host> {
     shared: Arc<Shared<H>>,
     local: SocketAddr,
     listener: JoinHandle<()>,
-    watch: JoinHandle<()>,
+    watches: [JoinHandle<()>; 2],
 }
 
 impl<H: Host> ConnectionManager<H> {
@@ -200,13 +209,17 @@ impl<H: Host> ConnectionManager<H> {
             limits: options.limits,
             admission: Admission::new(options.limits),
             dialing: Dialing::default(),
+            proving: Mutex::default(),
             counters: Counters::default(),
             events: EventLog::default(),
             notices,
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
-        let watch = tokio::spawn(security_watch::watch(Arc::clone(&shared)));
-        (Self { shared, local, listener, watch }, receiver)
+        let watches = [
+            tokio::spawn(security_watch::watch(Arc::clone(&shared))),
+            tokio::spawn(path_watch::watch(Arc::clone(&shared))),
+        ];
+        (Self { shared, local, listener, watches }, receiver)
     }
 
     /// Returns the address on which it listens.
@@ -288,7 +301,7 @@ impl<H: Host> ConnectionManager<H> {
 impl<H: Host> Drop for ConnectionManager<H> {
     fn drop(&mut self) {
         self.listener.abort();
-        self.watch.abort();
+        self.watches.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -330,11 +343,14 @@ fn establish<H: Host>(
     stream: TcpStream,
     peer: SocketAddr,
     agreement: &Agreement,
-    peer_regions: Vec<RegionAdvertisement>,
+    peer_offer: &mut Offer,
     connected_here: bool,
 ) {
     let (outgoing, queue) = mpsc::channel(session::OUTGOING);
     let connection = &agreement.connection;
+    let patience = path_check::patience(&shared.tuning, &connection.tuning, round_trip_of(&stream));
+    // A node that proves the data path also searches for the path's MTU again.
+    let peer_searches = agreement.path_mtu.is_some() && peer_offer.proof.is_some();
     let session = Arc::new(Session {
         local_cid: connection.local_cid,
         peer_cid: connection.peer_cid,
@@ -342,7 +358,8 @@ fn establish<H: Host>(
         connected_here,
         mtu: agreement.mtu,
         path_mtu: agreement.path_mtu,
-        peer_regions: Mutex::new(peer_regions),
+        peer_regions: Mutex::new(std::mem::take(&mut peer_offer.regions)),
+        path: PathCheck::new(peer_searches, patience, connection.peer_mac),
         outgoing,
     });
     lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
@@ -353,7 +370,7 @@ fn establish<H: Host>(
         connection.local_cid.0,
         connection.peer_cid.0,
         agreement.mtu,
-        if agreement.path_mtu.is_some() { "of the path" } else { "of the interfaces" },
+        if agreement.path_mtu.is_some() { "of the path" } else { "that of the path was not found" },
         if connection.ordered { "ordered" } else { "unordered" },
         connection.ulp,
         connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),

@@ -17,6 +17,7 @@ use super::host::{Health, Host};
 use super::message::{
     FileMessage, Message, RegionAdvertisement, WireError, read_message, shortened, write_message,
 };
+use super::path_check::{self, PathCheck};
 use super::{Notice, Shared, Timing, lock};
 
 /// Capacity of the queue of messages to send, per session. If the queue is full, the sender waits.
@@ -52,6 +53,7 @@ pub(super) struct Session {
     pub(super) path_mtu: Option<u32>,
     pub(super) peer_regions: Mutex<Vec<RegionAdvertisement>>,
     pub(super) outgoing: mpsc::Sender<Message>,
+    pub(super) path: PathCheck,
 }
 
 impl Session {
@@ -91,6 +93,7 @@ pub(super) async fn serve<H: Host>(
     let end = tokio::select! {
         end = receive(&shared, &session, &mut from_peer) => end,
         end = transmit(&shared, session.local_cid, outgoing, &mut to_peer) => end,
+        never = path_check::follow(&shared, &session) => match never {},
     };
     shared.host.close(session.local_cid);
     lock(&shared.sessions).remove(&session.local_cid);
@@ -107,10 +110,16 @@ fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End) {
             count(&counters.closed_by_peer);
             events.note(format!("{name} closed by the peer: {}", text.escape_debug()));
         }
-        End::Here => {
-            count(&counters.closed_here);
-            events.note(format!("{name} closed"));
-        }
+        End::Here => match session.path.cause() {
+            Some(cause) => {
+                count(&counters.path_lost);
+                events.warn(format!("{name} ended: {cause}"));
+            }
+            None => {
+                count(&counters.closed_here);
+                events.note(format!("{name} closed"));
+            }
+        },
         End::Fatal => {
             count(&counters.fatal);
             events.warn(format!("{name} failed: the peer does not acknowledge its packets"));
@@ -144,12 +153,17 @@ async fn receive<H: Host>(
                     return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
                 }
             }
+            Message::Probe { probe } => {
+                if let Err(text) = session.path.peer_probes(probe) {
+                    return End::Broken(WireError::Garbage(text));
+                }
+            }
             Message::Hello { .. }
-            | Message::Probe { .. }
             | Message::Path { .. }
             | Message::Accept { .. }
             | Message::Reject { .. }
-            | Message::Ready => {
+            | Message::Ready
+            | Message::Proof { .. } => {
                 return End::Broken(WireError::Garbage("a second handshake".into()));
             }
         }

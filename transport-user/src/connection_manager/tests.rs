@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Mutex;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use transport_common::ids::RKey;
 use transport_common::queues::{AccessFlags, CONNECTIONS};
 use transport_common::security::{RemoteTime, SecurityDrops};
 use transport_common::units::Picoseconds;
@@ -17,6 +18,8 @@ use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
 
 mod path;
+mod path_loss;
+mod proof;
 mod rack_tlp;
 
 const LEFT: &str = "127.0.0.1";
@@ -29,12 +32,20 @@ struct FakeNode(Arc<Memory>);
 
 struct Memory {
     address: IpAddr,
-    mtu: u32,
+    mtu: Mutex<u32>,
     /// CIDs in use: reserved (`None`) or open.
     table: Mutex<BTreeMap<u32, Option<Agreement>>>,
     fatal: Mutex<Vec<Cid>>,
     regions: Mutex<Vec<RegionAdvertisement>>,
     refusals: Mutex<Vec<Refusals>>,
+    news: Mutex<Vec<String>>,
+    paths: Mutex<Vec<PathState>>,
+    /// The longest packet that the data path from this node carries, bytes.
+    carries: Mutex<u32>,
+    /// Whether packets of the peer arrive.
+    hears: Mutex<bool>,
+    /// MAC address of the next hop to every peer, if the neighbour table has one.
+    next_hop: Mutex<Option<Mac>>,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -59,11 +70,16 @@ impl FakeNode {
         let address = address.parse().unwrap();
         Self(Arc::new(Memory {
             address,
-            mtu,
+            mtu: Mutex::new(mtu),
             table: Mutex::default(),
             fatal: Mutex::default(),
             regions: Mutex::default(),
             refusals: Mutex::default(),
+            news: Mutex::default(),
+            paths: Mutex::default(),
+            carries: Mutex::new(u32::MAX),
+            hears: Mutex::new(true),
+            next_hop: Mutex::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -80,14 +96,16 @@ impl FakeNode {
 
 impl Host for FakeNode {
     type Reservation = FakeReservation;
+    type Region = ();
 
     fn local(&self) -> LocalEnd {
+        let mtu = *lock(&self.0.mtu);
         LocalEnd {
             address: self.0.address,
             interface_index: 1,
             mac: Mac([2, 0, 0, 0, 0, 1]),
-            mtu: self.0.mtu,
-            max_segment: self.0.mtu - 100,
+            mtu,
+            max_segment: mtu - 100,
             clock_ps: 77,
         }
     }
@@ -108,7 +126,7 @@ impl Host for FakeNode {
         if *lock(&self.0.unreachable) == Some(peer) {
             std::future::pending::<()>().await;
         }
-        None
+        *lock(&self.0.next_hop)
     }
 
     fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {
@@ -116,6 +134,18 @@ impl Host for FakeNode {
         assert_eq!(agreement.connection.local_cid, cid);
         lock(&self.0.table).insert(cid.0, Some(agreement.clone()));
         Ok(())
+    }
+
+    fn proof_region(&self, _: u32) -> Option<((), RKey)> {
+        Some(((), RKey(7)))
+    }
+
+    async fn prove(&self, cid: Cid, region: RKey, _: Duration) -> Proof {
+        assert_eq!(region, RKey(7));
+        let mtu = self.opened(cid).mtu;
+        let carries = *lock(&self.0.carries);
+        let heard = *lock(&self.0.hears);
+        Proof { short: carries > 0, full: carries >= mtu, heard }
     }
 
     fn health(&self, cid: Cid) -> Health {
@@ -127,6 +157,14 @@ impl Host for FakeNode {
 
     fn refusals(&self) -> Vec<Refusals> {
         lock(&self.0.refusals).clone()
+    }
+
+    fn news(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.0.news))
+    }
+
+    fn paths(&self) -> Vec<PathState> {
+        lock(&self.0.paths).clone()
     }
 
     fn close(&self, cid: Cid) {
@@ -559,6 +597,7 @@ fn offer_by_hand() -> Offer {
         ulp: Ulp::Rdma,
         tunnel: None,
         probe: None,
+        proof: None,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },

@@ -189,7 +189,7 @@ fn connected(connection: &ShownConnection, json: bool) {
 fn path_mtu(session: &SessionInfo) -> String {
     match session.path_mtu {
         Some(mtu) => format!("MTU {mtu}: the largest packet that crosses the path"),
-        None => format!("MTU {} of the interfaces: that of the path was not found", session.mtu),
+        None => format!("MTU {}: that of the path was not found", session.mtu),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
     StartError, Terms, shortened,
 };
-use crate::{Connection, Error, Node, OperationError};
+use crate::{Connection, Device, Error, Node, OperationError};
 
 mod buffers;
 mod link;
@@ -147,7 +147,7 @@ impl NodeService {
             control_version: VERSION,
             pid: std::process::id(),
             uptime_s: self.inner.started.elapsed().as_secs(),
-            device: self.node().device().clone(),
+            device: Device::clone(&self.node().device()),
             attach: stats.attach,
             transmit: stats.transmit,
             engine: stats.engine,
