@@ -118,7 +118,8 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
         Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
         Conn::Connect { peer, unordered, rack_tlp, ulp, inner_local, inner_peer, congestion } => {
             let call = request::Connect {
-                address: peer.address,
+                address: peer.address.address,
+                scope: peer.address.scope,
                 port: peer.port,
                 ordered: !unordered,
                 rack_tlp,

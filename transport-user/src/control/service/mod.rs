@@ -19,7 +19,7 @@ use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
     StartError, Terms, shortened,
 };
-use crate::{Connection, Device, Error, Node, OperationError};
+use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
 mod link;
@@ -218,9 +218,11 @@ impl NodeService {
         if let Some(tunnel) = what.tunnel {
             tunnel.check().map_err(Failure::invalid)?;
         }
+        let peer = ScopedAddress { address: what.address, scope: what.scope.clone() };
+        let peer = peer.on(&self.node().device().interface).map_err(Failure::invalid)?;
         let request::Connect { ordered, rack_tlp, ulp, tunnel, .. } = *what;
         let terms = Terms { ordered, rack_tlp, ulp, tunnel };
-        let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
+        let cid = self.inner.manager.connect(peer, what.port, terms).await?;
         if !what.congestion.is_empty() {
             self.connection(cid.0)?.set_congestion(congestion).await?;
         }
