@@ -265,12 +265,12 @@ impl NodeFile {
         let node = file.table("node", |table| NodeSection::read(table, &names));
         let node = file.require("node", node, "{ interface = \"eth0\", address = \"10.7.0.1\" }");
         let base = node.as_ref().map_or_else(Tuning::default, |node| node.tuning);
-        let address = node.as_ref().map(|node| node.address);
+        let own = node.as_ref().map(|node| (node.address, node.interface.as_str()));
         let mut owners = HashMap::new();
         let mut number = 0;
         let connections = file.tables("connection", |table| {
             number += 1;
-            StaticConnection::read(table, (base, &names), address, &mut owners, number)
+            StaticConnection::read(table, (base, &names), own, &mut owners, number)
         });
         file.finish();
         match node {
@@ -317,7 +317,7 @@ impl NodeSection {
     fn read(table: &mut Reader<'_, '_>, names: &Names<'_>) -> Option<Self> {
         let interface = table.string("interface");
         let interface = table.require("interface", interface, "\"eth0\"");
-        let address = table.address("address");
+        let address = table.address("address", interface.as_deref());
         let address = table.require("address", address, "\"10.7.0.1\"");
         let mtu = table.integer("mtu", MTU_RANGE.0, MTU_RANGE.1).map(|mtu| mtu as u32);
         let memory = table.size("memory", memory::DEFAULT, memory::MOST);
@@ -378,7 +378,7 @@ impl StaticConnection {
     fn read(
         table: &mut Reader<'_, '_>,
         (base, names): (Tuning, &Names<'_>),
-        own_address: Option<IpAddr>,
+        own: Option<(IpAddr, &str)>,
         owners: &mut HashMap<u32, (Cid, usize)>,
         number: usize,
     ) -> Option<Self> {
@@ -386,7 +386,7 @@ impl StaticConnection {
         let local_cid = table.require("local_cid", local_cid, "5");
         let peer_cid = table.integer("peer_cid", 0, u64::from(Cid::MAX));
         let peer_cid = table.require("peer_cid", peer_cid, "10");
-        let peer_address = table.address("peer_address");
+        let peer_address = table.address("peer_address", own.map(|(_, interface)| interface));
         let peer_address = table.require("peer_address", peer_address, "\"10.7.0.2\"");
         let peer_mac = table.mac("peer_mac");
         let peer_mac = table.require("peer_mac", peer_mac, "\"02:00:00:00:00:02\"");
@@ -409,7 +409,7 @@ impl StaticConnection {
         if let Some(cid) = local_cid {
             check_slot(table, Cid(cid as u32), owners, number);
         }
-        match (own_address, peer_address) {
+        match (own.map(|(address, _)| address), peer_address) {
             (Some(own), Some(peer)) if own == peer => {
                 table.complain("peer_address", "is the address of this node: write the peer's address");
             }
@@ -465,9 +465,9 @@ fn read_ulp(table: &mut Reader<'_, '_>) -> Ulp {
 }
 
 fn read_tunnel(table: &mut Reader<'_, '_>) -> Option<Tunnel> {
-    let local = table.address("local");
+    let local = table.address("local", None);
     let local = table.require("local", local, "\"192.168.7.1\"");
-    let peer = table.address("peer");
+    let peer = table.address("peer", None);
     let peer = table.require("peer", peer, "\"192.168.7.2\"");
     let tunnel = Tunnel { local: local?, peer: peer? };
     tunnel.check().map_err(|text| table.complain("peer", text)).ok()?;

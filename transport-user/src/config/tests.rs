@@ -283,6 +283,27 @@ fn names_of_nodes_are_safe_names_of_files() {
     }
 }
 
+/// A link-local address may name the interface of its link, which has to be the node's.
+#[test]
+fn link_local_addresses_may_have_the_nodes_interface_as_scope() {
+    let file = |own: &str, peer: &str| {
+        let changed = GOOD.replace("\"10.7.0.1\"", &format!("\"{own}\""));
+        NodeFile::parse(&changed.replace("\"10.7.0.2\"", &format!("\"{peer}\"")))
+    };
+    let good = file("fe80::1%veth0", "fe80::2%veth0").expect("the node's interface");
+    let addresses = (good.node.address.to_string(), good.connections[0].peer_address.to_string());
+    assert_eq!(addresses, ("fe80::1".into(), "fe80::2".into()));
+    for (own, peer, expected) in [
+        ("fe80::1%eth9", "fe80::2", "the node's interface is \"veth0\""),
+        ("fe80::1", "fe80::2%eth9", "the node's interface is \"veth0\""),
+        ("fd00::1%veth0", "fd00::2", "only link-local IPv6 addresses have one"),
+    ] {
+        let complaints = file(own, peer).expect_err(expected);
+        let text = complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(complaints.len() == 1 && text.contains(expected), "{text}");
+    }
+}
+
 #[test]
 fn a_bad_address_hides_no_other_mistake_of_the_node() {
     let source =

@@ -115,6 +115,7 @@ pub(super) fn make_offer(
         tunnel: terms.tunnel,
         patience_ms: terms.patience.map(|patience| patience.as_millis() as u64),
         probe: None,
+        proof: None,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },

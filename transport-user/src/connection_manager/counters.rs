@@ -45,12 +45,16 @@ statistics! {
     asked,
     /// Offers that this end rejected.
     declined,
+    /// Handshakes ended because the data path does not carry Falcon packets of full size in both directions.
+    unproven,
     /// Sessions ended by a `Close` of the peer.
     closed_by_peer,
     /// Sessions ended by this end.
     closed_here,
     /// Sessions ended because the TCP connection broke, or the peer was silent or violated the protocol.
     peer_died,
+    /// Sessions ended by this end because the data path does not carry the connection's packets any more.
+    path_lost,
     /// Sessions ended because packet delivery failed (F-11-6).
     fatal,
 }

@@ -3,16 +3,16 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
-use transport_common::ids::Cid;
+use transport_common::ids::{Cid, RKey};
 
 use super::admission::{Place, Source};
-use super::agreement::{Agreement, PATIENCE, Terms, agree, check, make_offer};
+use super::agreement::{Agreement, LEAST_MTU, PATIENCE, Terms, agree, check, make_offer};
+use super::attempt::Attempt;
 use super::counters::count;
 use super::events::{Level, Origin};
 use super::host::{Host, HostError};
@@ -21,6 +21,7 @@ use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
 use super::path_search::{probe_socket, search, search_from_here};
+use super::proof::{self, Blocked};
 use super::round_trip::round_trip_of;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
@@ -30,15 +31,6 @@ use crate::parameters::Tuning;
 const GAVE_WAY: &str = "the node has too many unfinished handshakes, and this one took too long: try again";
 const TURNED_AWAY: &str =
     "this peer has too many unfinished handshakes: wait until one of them ends, then try again";
-
-/// What a peer says that does not know the search for the MTU of the path.
-const UNKNOWN_PROBE: &str = "unknown field `probe`";
-/// What a peer says that knows only the patience of 5 seconds.
-const UNKNOWN_PATIENCE: &str = "unknown field `patience_ms`";
-/// Shortest patience with such a peer, which sends a heartbeat each second.
-const SHORTEST_UNTOLD: Duration = Duration::from_secs(3);
-/// What a peer of a release without RACK-TLP answers to an offer of it.
-const UNKNOWN_RACK_TLP: &str = "unknown field `rack_tlp`";
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +80,14 @@ pub enum ConnectError {
         peer: SocketAddr,
         /// The reason.
         text: String,
+    },
+    /// The data path does not carry Falcon packets, though TCP reaches the peer.
+    #[error("TCP reaches {peer}, but {blocked}")]
+    DataPath {
+        /// The peer.
+        peer: SocketAddr,
+        /// What does not pass.
+        blocked: Blocked,
     },
     /// The address is that of this node, or has another IP version.
     #[error(
@@ -144,43 +144,36 @@ pub(super) async fn connect<H: Host>(
     if !PATIENCE.contains(&patience) {
         return Err(ConnectError::Patience);
     }
-    let mut terms = Terms { rack_tlp: Some(rack_tlp), patience: Some(patience), ..terms };
-    let mut known = Known { search: true, patience: true };
+    let terms = Terms { rack_tlp: Some(rack_tlp), patience: Some(patience), ..terms };
+    let mut attempt = Attempt::first(terms);
     loop {
-        let outcome = connect_once(shared, address, port, terms, known).await;
-        // A peer of an older release names the first field of the offer that it does not know.
-        let Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. }) = &outcome else {
-            return outcome;
-        };
-        if known.search && text.contains(UNKNOWN_PROBE) {
-            known.search = false;
-        } else if known.patience && text.contains(UNKNOWN_PATIENCE) {
-            known.patience = false;
-            terms.patience = Some(patience.max(SHORTEST_UNTOLD));
-        } else if terms.rack_tlp == Some(true) && text.contains(UNKNOWN_RACK_TLP) {
-            terms.rack_tlp = Some(false);
-        } else {
-            return outcome;
+        let outcome = connect_once(shared, address, port, attempt).await;
+        match &outcome {
+            Ok(cid) => tell_limit(shared, *cid, attempt),
+            Err(error) => {
+                if let Some(next) = attempt.after(error) {
+                    attempt = next;
+                    continue;
+                }
+            }
         }
+        return outcome;
     }
 }
 
-/// What the peer is taken to know.
-#[derive(Clone, Copy)]
-struct Known {
-    /// The search for the MTU of the path.
-    search: bool,
-    /// Another patience than that of every release.
-    patience: bool,
+/// Tells why a connection has a smaller MTU than its path seemed to carry.
+fn tell_limit<H: Host>(shared: &Shared<H>, cid: Cid, attempt: Attempt) {
+    if let Some(blocked) = attempt.too_long() {
+        shared.events.warn(format!("connection {} has an MTU of {LEAST_MTU}: {blocked}", cid.0));
+    }
 }
 
-/// Connects to a peer, with an offer of what it knows.
+/// Connects to a peer in one way.
 async fn connect_once<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
     port: u16,
-    terms: Terms,
-    known: Known,
+    attempt: Attempt,
 ) -> Result<Cid, ConnectError> {
     let local = shared.host.local();
     let reservation = shared.host.reserve_cid()?;
@@ -193,8 +186,10 @@ async fn connect_once<H: Host>(
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
     // The clock in the offer is that of now, not of the time before the wait.
-    let mut offer = make_offer(&shared.host.local(), cid, terms.told(known.patience), shared.host.regions());
-    let socket = if known.search { probe_socket(shared, own_end).await } else { None };
+    let mut offer = attempt.offer(&shared.host.local(), cid, shared.host.regions());
+    let region = if attempt.proves() { proof::region(shared) } else { None };
+    offer.proof = region.as_ref().map(|(_, key)| key.0);
+    let socket = if attempt.searches() { probe_socket(shared, own_end).await } else { None };
     offer.probe = socket.as_ref().map(|(_, probe)| *probe);
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
@@ -216,7 +211,7 @@ async fn connect_once<H: Host>(
         }
     };
     let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
-        .and_then(|agreement| match terms.are_kept_by(&peer_offer) {
+        .and_then(|agreement| match attempt.terms().are_kept_by(&peer_offer) {
             true => Ok(agreement),
             false => Err("the peer changed the ordering, the upper layer protocol or the tunnel".to_owned()),
         })
@@ -229,9 +224,15 @@ async fn connect_once<H: Host>(
     write_message(&mut stream, &Message::Ready, shared.timing.patience)
         .await
         .map_err(|source| ConnectError::Protocol { peer, source })?;
+    if let (Some(_), Some(peers)) = (&region, peer_offer.proof) {
+        let proven = proof::prove(shared, &mut stream, &agreement, RKey(peers)).await;
+        if let Some(blocked) = proven.map_err(|source| ConnectError::Protocol { peer, source })? {
+            count(&shared.counters.unproven);
+            return Err(ConnectError::DataPath { peer, blocked });
+        }
+    }
     opened.keep();
-    let patience = terms.patience.unwrap_or(shared.timing.patience);
-    establish(shared, stream, peer, &agreement, peer_offer.regions, patience, Some(terms));
+    establish(shared, stream, peer, &agreement, peer_offer, Some(attempt.terms()));
     Ok(cid)
 }
 
@@ -306,12 +307,7 @@ pub(super) async fn accept<H: Host>(
     drop(place);
     let origin = Origin::Stranger(Source::of(peer.ip()));
     match outcome {
-        Ok((agreement, offer)) => {
-            // The connecting end decides. One that says nothing has the patience of every release, and hears often enough
-            // of this end whatever this end's patience is.
-            let patience = offer.patience().unwrap_or(shared.timing.patience);
-            establish(&shared, stream, peer, &agreement, offer.regions, patience, None);
-        }
+        Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer, None),
         Err(Declined::Alive { cid, peer_cid, spi }) => {
             count(&shared.counters.asked);
             send_last(&stream, &life::answer(&shared, peer, cid, peer_cid, spi));
@@ -324,6 +320,11 @@ pub(super) async fn accept<H: Host>(
         Err(Declined::GaveWay) => {
             count(&shared.counters.displaced);
             reject(&mut stream, Rejection::Busy, GAVE_WAY).await;
+        }
+        Err(Declined::Unproven(blocked)) => {
+            count(&shared.counters.unproven);
+            let text = || format!("{peer} is not connected, although TCP reaches it: {blocked}");
+            shared.events.add(origin, Level::Warning, text);
         }
         Err(Declined::Broken(error)) => {
             if matches!(error, WireError::Ended(_)) {
@@ -344,6 +345,8 @@ pub(super) enum Declined {
     Answered(Rejection, String),
     /// The peer violated the protocol, or the TCP connection ended.
     Broken(WireError),
+    /// The data path does not carry Falcon packets. The peer knows it too.
+    Unproven(Blocked),
     /// Another handshake took the place of this one.
     GaveWay,
     /// It is no handshake, but a sign of life of a peer that has a connection.
@@ -384,6 +387,8 @@ async fn answer<H: Host>(
     let terms = Terms { rack_tlp: Some(rack_tlp), ..Terms::of(&peer_offer) };
     let mut own = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
     check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    let region = if peer_offer.proof.is_some() { proof::region(shared) } else { None };
+    own.proof = region.as_ref().map(|(_, key)| key.0);
     let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;
     // The clock in the offer is that of now, not of the time before the search.
     own.time = shared.host.local().clock_ps;
@@ -395,9 +400,15 @@ async fn answer<H: Host>(
     shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
     let opened = Opened { shared, cid: Some(cid) };
     match exchange(shared, stream, &Message::Accept { offer: Box::new(own), path_mtu }).await? {
-        Message::Ready => opened.keep(),
+        Message::Ready => {}
         _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
     }
+    if let (Some(_), Some(peers)) = (&region, peer_offer.proof)
+        && let Some(blocked) = proof::prove(shared, stream, &agreement, RKey(peers)).await?
+    {
+        return Err(Declined::Unproven(blocked));
+    }
+    opened.keep();
     Ok((agreement, *peer_offer))
 }
 

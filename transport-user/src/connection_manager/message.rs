@@ -2,9 +2,10 @@
 //!
 //! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is `Hello` -> `Accept`
 //! (or `Reject`) -> `Ready`. Between `Hello` and `Accept`, ends that search for the MTU of the path exchange `Probe` and
-//! `Path`. Then each end sends `Heartbeat` ten times in the time after which the peer would count as dead, `Regions` when
-//! its registered regions change, `File` for file transfers, and `Close` at the end. While the end that has connected
-//! hears nothing, it asks with `Alive` over another TCP connection.
+//! `Path`. After `Ready`, ends that prove the data path exchange `Proof`. Then each end sends `Heartbeat` ten times in the
+//! time after which the peer would count as dead, `Regions` when its registered regions change, `File` for file transfers,
+//! `Probe` when the path is searched again, and `Close` at the end. While the end that has connected hears nothing, it asks
+//! with `Alive` over another TCP connection.
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use transport_common::queues::REGIONS;
 
 use super::path_mtu::ProbeOffer;
+use super::proof::Proof;
 use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
@@ -40,7 +42,9 @@ pub enum Message {
         /// The offer of the connecting end.
         offer: Box<Offer>,
     },
-    /// The accepting end takes probes here, and sends probes from there to the port in the offer of the connecting end.
+    /// The sender takes probes here. During the handshake it comes from the accepting end, which sends its probes to the port
+    /// in the offer of the connecting end. On an established connection, the end whose packets are lost sends it, and the
+    /// other end answers with its own; then both search.
     Probe {
         /// Where it takes probes.
         probe: ProbeOffer,
@@ -68,6 +72,12 @@ pub enum Message {
     },
     /// The half of the connecting end is open as well. Both ends may send requests.
     Ready,
+    /// What came of the packets by which the sender proves its direction of the data path. Both ends send it after `Ready`
+    /// if both have offered a region for the proof.
+    Proof {
+        /// The outcome.
+        proof: Proof,
+    },
     /// The sender is alive, and has nothing else to send.
     Heartbeat,
     /// The regions that the sender has registered for access by peers have changed.
@@ -152,6 +162,10 @@ pub struct Offer {
     /// Where the connecting end takes probes of the path. `None`: it does not search, and the accepting end sends no probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeOffer>,
+    /// R_Key of a region of this end, as long as its largest segment, into which the peer proves its direction of the data
+    /// path. The accepting end offers one in answer to an offer. `None`: the data path is not proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<u32>,
     /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
     /// Receive window for data, packets. The transmit window of the peer does not exceed it.
@@ -392,6 +406,7 @@ impl Message {
             | Self::Path { .. }
             | Self::Alive { .. }
             | Self::Ready
+            | Self::Proof { .. }
             | Self::Heartbeat => Ok(()),
         }
     }

@@ -1,16 +1,18 @@
 //! The connection manager: opens and closes connections over TCP, out of band.
 //!
 //! It listens on the node's address. The connecting end sends its [`Offer`]. Both ends search for the largest packet that
-//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
-//! shows that the peer is alive (the module `life`). When it breaks, or nothing of the peer arrives for the patience of the
-//! connection, the Falcon connection is closed and all outstanding operations complete with `DeadConn` (D-89).
+//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end
+//! opens its half and sends `Ready`. Then both ends prove by Falcon packets that the data path carries them. After that, the
+//! TCP connection shows that the peer is alive (the module `life`). When it breaks, or nothing of the peer arrives for the
+//! patience of the connection, or the data path no longer carries its packets, the Falcon connection is closed and all
+//! outstanding operations complete with `DeadConn` (D-89).
 //!
 //! An unknown peer can use only few resources of the node. Handshakes and connections are limited in number (in
 //! total and per source), size and time. A silent peer does not keep others out. Every failure has a counter, and
 //! the node goes on serving. In plaintext mode (D-83) peers are not authenticated: any host that reaches the port
 //! can connect. Bind the node to a trusted network.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +25,7 @@ use transport_common::ids::Cid;
 
 mod admission;
 mod agreement;
+mod attempt;
 mod counters;
 mod events;
 mod handshake;
@@ -32,8 +35,11 @@ mod log_limit;
 pub(crate) mod message;
 mod node_host;
 mod notices;
+mod path_check;
 mod path_mtu;
 mod path_search;
+mod path_watch;
+mod proof;
 mod reconnect;
 mod round_trip;
 mod security_watch;
@@ -60,7 +66,10 @@ pub use message::{
 pub use node_host::NodeHost;
 use notices::NoticeQueue;
 pub use notices::{Notice, Notices};
+use path_check::PathCheck;
 pub use path_mtu::ProbeOffer;
+pub use path_watch::PathState;
+pub use proof::{Blocked, Proof};
 pub use reconnect::Reconnecting;
 use reconnect::Reconnects;
 pub use round_trip::round_trip_of;
@@ -159,6 +168,8 @@ struct Shared<H> {
     limits: Limits,
     admission: Arc<Admission>,
     dialing: Dialing,
+    /// Connections whose data path is being proven.
+    proving: Mutex<HashSet<Cid>>,
     counters: Counters,
     events: EventLog,
     notices: NoticeQueue,
@@ -171,7 +182,7 @@ pub struct ConnectionManager<H: Host> {
     shared: Arc<Shared<H>>,
     local: SocketAddr,
     listener: JoinHandle<()>,
-    watch: JoinHandle<()>,
+    watches: [JoinHandle<()>; 2],
 }
 
 impl<H: Host> ConnectionManager<H> {
@@ -197,14 +208,18 @@ impl<H: Host> ConnectionManager<H> {
             limits: options.limits,
             admission: Admission::new(options.limits),
             dialing: Dialing::default(),
+            proving: Mutex::default(),
             counters: Counters::default(),
             events: EventLog::default(),
             notices,
             reconnects: Reconnects::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
-        let watch = tokio::spawn(security_watch::watch(Arc::clone(&shared)));
-        (Self { shared, local, listener, watch }, receiver)
+        let watches = [
+            tokio::spawn(security_watch::watch(Arc::clone(&shared))),
+            tokio::spawn(path_watch::watch(Arc::clone(&shared))),
+        ];
+        (Self { shared, local, listener, watches }, receiver)
     }
 
     /// Returns the address on which it listens.
@@ -322,7 +337,7 @@ impl<H: Host> ConnectionManager<H> {
 impl<H: Host> Drop for ConnectionManager<H> {
     fn drop(&mut self) {
         self.listener.abort();
-        self.watch.abort();
+        self.watches.iter().for_each(JoinHandle::abort);
         self.shared.reconnects.stop_all();
     }
 }
@@ -367,24 +382,33 @@ fn establish<H: Host>(
     stream: TcpStream,
     peer: SocketAddr,
     agreement: &Agreement,
-    peer_regions: Vec<RegionAdvertisement>,
-    patience: Duration,
+    peer_offer: Offer,
     dialled: Option<Terms>,
 ) {
     let (outgoing, queue) = mpsc::channel(session::OUTGOING);
     let connection = &agreement.connection;
+    // The connecting end decides. One that says nothing has the patience of every release, and hears often enough of this
+    // end whatever this end's patience is.
+    let patience = match dialled {
+        Some(terms) => terms.patience,
+        None => peer_offer.patience(),
+    };
+    let longest_stall = path_check::longest_stall(&shared.tuning, &connection.tuning, round_trip_of(&stream));
+    // A node that proves the data path also searches for the path's MTU again.
+    let peer_searches = agreement.path_mtu.is_some() && peer_offer.proof.is_some();
     let session = Arc::new(Session {
         local_cid: connection.local_cid,
         peer_cid: connection.peer_cid,
         peer,
         dialled,
-        patience,
+        patience: patience.unwrap_or(shared.timing.patience),
         life: life::Life::default(),
         rx_spi: connection.security.rx_spi,
         tx_spi: connection.security.tx_spi,
         mtu: agreement.mtu,
         path_mtu: agreement.path_mtu,
-        peer_regions: Mutex::new(peer_regions),
+        peer_regions: Mutex::new(peer_offer.regions),
+        path: PathCheck::new(peer_searches, longest_stall, connection.peer_mac),
         outgoing,
     });
     lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
@@ -396,7 +420,7 @@ fn establish<H: Host>(
             connection.local_cid.0,
             connection.peer_cid.0,
             agreement.mtu,
-            if agreement.path_mtu.is_some() { "of the path" } else { "of the interfaces" },
+            if agreement.path_mtu.is_some() { "of the path" } else { "that of the path was not found" },
             if connection.ordered { "ordered" } else { "unordered" },
             connection.ulp,
             connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),

@@ -22,6 +22,7 @@ use super::message::{
     FileMessage, Message, RegionAdvertisement, WireError, decode, read_frame, shortened, write_message,
 };
 use super::notices::SessionNotices;
+use super::path_check::{self, PathCheck};
 use super::round_trip::round_trip_of;
 use super::{Shared, Timing, lock, reconnect};
 
@@ -77,6 +78,7 @@ pub(super) struct Session {
     pub(super) path_mtu: Option<u32>,
     pub(super) peer_regions: Mutex<Vec<RegionAdvertisement>>,
     pub(super) outgoing: mpsc::Sender<Message>,
+    pub(super) path: PathCheck,
 }
 
 impl Session {
@@ -110,6 +112,8 @@ enum End {
     ByPeer(String),
     /// This end sent `Close`.
     Here,
+    /// This end sent `Close`, because the data path does not carry the connection's packets any more. The cause.
+    Path(String),
     /// Packet delivery of this end failed.
     Fatal,
     /// The TCP connection broke, or the peer was silent or violated the protocol.
@@ -122,7 +126,7 @@ impl End {
         match self {
             Self::ByPeer(text) => text != BY_USER && text != CLOSED,
             Self::Here => false,
-            Self::Fatal | Self::Broken(_) => true,
+            Self::Path(_) | Self::Fatal | Self::Broken(_) => true,
         }
     }
 }
@@ -141,6 +145,7 @@ pub(super) async fn serve<H: Host>(
         end = receive(&session, &notices, &mut from_peer) => end,
         end = transmit(&shared, &session, outgoing, &mut to_peer) => end,
         error = life::watch(&shared, &session, round_trip) => End::Broken(error),
+        never = path_check::follow(&shared, &session) => match never {},
     };
     let outstanding = shared.host.outstanding(session.local_cid);
     shared.host.close(session.local_cid);
@@ -163,6 +168,10 @@ fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End, outstanding
         End::Here => {
             count(&counters.closed_here);
             (Level::Note, format!("{name} closed"))
+        }
+        End::Path(cause) => {
+            count(&counters.path_lost);
+            (Level::Warning, format!("{name} ended: {cause}"))
         }
         End::Fatal => {
             count(&counters.fatal);
@@ -195,13 +204,18 @@ async fn receive(session: &Session, notices: &SessionNotices, stream: &mut (impl
             Message::Regions { regions } => *lock(&session.peer_regions) = regions,
             Message::Close { text } => return End::ByPeer(text),
             Message::File { step } => pass_on(session, notices, step).await,
+            Message::Probe { probe } => {
+                if let Err(text) = session.path.peer_probes(probe) {
+                    return End::Broken(WireError::Garbage(text));
+                }
+            }
             Message::Hello { .. }
-            | Message::Probe { .. }
             | Message::Path { .. }
             | Message::Accept { .. }
             | Message::Reject { .. }
             | Message::Alive { .. }
-            | Message::Ready => {
+            | Message::Ready
+            | Message::Proof { .. } => {
                 return End::Broken(WireError::Garbage("a second handshake".into()));
             }
         }
@@ -241,7 +255,7 @@ async fn transmit<H: Host>(
         // After an outage TCP takes longer than the outage was.
         match write_message(stream, &message, 2 * session.patience).await {
             _ if fatal => return End::Fatal,
-            _ if last => return End::Here,
+            _ if last => return session.path.ended_by(&message).map_or(End::Here, End::Path),
             Ok(()) => {}
             Err(error) => return End::Broken(error),
         }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use transport_common::ids::RKey;
 use transport_common::queues::{AccessFlags, CONNECTIONS};
 use transport_common::security::{RemoteTime, SecurityDrops};
 use transport_common::units::Picoseconds;
@@ -21,6 +22,8 @@ mod floods;
 mod hostile;
 mod outages;
 mod path;
+mod path_loss;
+mod proof;
 mod rack_tlp;
 
 const LEFT: &str = "127.0.0.1";
@@ -33,7 +36,7 @@ struct FakeNode(Arc<Memory>);
 
 struct Memory {
     address: IpAddr,
-    mtu: u32,
+    mtu: Mutex<u32>,
     /// CIDs in use: reserved (`None`) or open.
     table: Mutex<BTreeMap<u32, Option<Agreement>>>,
     fatal: Mutex<Vec<Cid>>,
@@ -43,6 +46,14 @@ struct Memory {
     packets: AtomicU64,
     /// Outstanding operations of each connection.
     outstanding: AtomicUsize,
+    news: Mutex<Vec<String>>,
+    paths: Mutex<Vec<PathState>>,
+    /// The longest packet that the data path from this node carries, bytes.
+    carries: Mutex<u32>,
+    /// Whether packets of the peer arrive.
+    hears: Mutex<bool>,
+    /// MAC address of the next hop to every peer, if the neighbour table has one.
+    next_hop: Mutex<Option<Mac>>,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -67,13 +78,18 @@ impl FakeNode {
         let address = address.parse().unwrap();
         Self(Arc::new(Memory {
             address,
-            mtu,
+            mtu: Mutex::new(mtu),
             table: Mutex::default(),
             fatal: Mutex::default(),
             regions: Mutex::default(),
             refusals: Mutex::default(),
             packets: AtomicU64::default(),
             outstanding: AtomicUsize::default(),
+            news: Mutex::default(),
+            paths: Mutex::default(),
+            carries: Mutex::new(u32::MAX),
+            hears: Mutex::new(true),
+            next_hop: Mutex::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -90,14 +106,16 @@ impl FakeNode {
 
 impl Host for FakeNode {
     type Reservation = FakeReservation;
+    type Region = ();
 
     fn local(&self) -> LocalEnd {
+        let mtu = *lock(&self.0.mtu);
         LocalEnd {
             address: self.0.address,
             interface_index: 1,
             mac: Mac([2, 0, 0, 0, 0, 1]),
-            mtu: self.0.mtu,
-            max_segment: self.0.mtu - 100,
+            mtu,
+            max_segment: mtu - 100,
             clock_ps: 77,
         }
     }
@@ -118,7 +136,7 @@ impl Host for FakeNode {
         if *lock(&self.0.unreachable) == Some(peer) {
             std::future::pending::<()>().await;
         }
-        None
+        *lock(&self.0.next_hop)
     }
 
     fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {
@@ -126,6 +144,18 @@ impl Host for FakeNode {
         assert_eq!(agreement.connection.local_cid, cid);
         lock(&self.0.table).insert(cid.0, Some(agreement.clone()));
         Ok(())
+    }
+
+    fn proof_region(&self, _: u32) -> Option<((), RKey)> {
+        Some(((), RKey(7)))
+    }
+
+    async fn prove(&self, cid: Cid, region: RKey, _: Duration) -> Proof {
+        assert_eq!(region, RKey(7));
+        let mtu = self.opened(cid).mtu;
+        let carries = *lock(&self.0.carries);
+        let heard = *lock(&self.0.hears);
+        Proof { short: carries > 0, full: carries >= mtu, heard }
     }
 
     fn health(&self, cid: Cid) -> Health {
@@ -145,6 +175,14 @@ impl Host for FakeNode {
 
     fn outstanding(&self, _: Cid) -> usize {
         self.0.outstanding.load(Ordering::Relaxed)
+    }
+
+    fn news(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.0.news))
+    }
+
+    fn paths(&self) -> Vec<PathState> {
+        lock(&self.0.paths).clone()
     }
 
     fn close(&self, cid: Cid) {
@@ -578,6 +616,7 @@ fn offer_by_hand() -> Offer {
         tunnel: None,
         patience_ms: None,
         probe: None,
+        proof: None,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },

@@ -128,7 +128,8 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
             congestion,
         } => {
             let call = request::Connect {
-                address: peer.address,
+                address: peer.address.address,
+                scope: peer.address.scope,
                 port: peer.port,
                 ordered: !unordered,
                 rack_tlp,
@@ -201,7 +202,7 @@ fn connected(connection: &ShownConnection, json: bool) {
 fn path_mtu(session: &SessionInfo) -> String {
     match session.path_mtu {
         Some(mtu) => format!("MTU {mtu}: the largest packet that crosses the path"),
-        None => format!("MTU {} of the interfaces: that of the path was not found", session.mtu),
+        None => format!("MTU {}: that of the path was not found", session.mtu),
     }
 }
 

@@ -46,10 +46,10 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
 /// Returns the node file with the options applied, or a node file made of the options alone. An option takes
 /// precedence over the file.
 fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
-    let mut file = match (&arguments.config, &arguments.interface, arguments.address) {
+    let mut file = match (&arguments.config, &arguments.interface, &arguments.address) {
         (Some(path), _, _) => NodeFile::load(path).map_err(Exit::usage)?,
         (None, Some(interface), Some(address)) => NodeFile {
-            node: NodeSection::new(interface.clone(), address),
+            node: NodeSection::new(interface.clone(), address.address),
             connections: Vec::new(),
             profiles: BTreeMap::new(),
         },
@@ -71,7 +71,9 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
         }
         node.name.clone_from(name);
     }
-    node.address = arguments.address.unwrap_or(node.address);
+    if let Some(address) = &arguments.address {
+        node.address = address.on(&node.interface).map_err(Exit::usage)?;
+    }
     node.mtu = arguments.mtu.or(node.mtu);
     node.memory = arguments.memory.unwrap_or(node.memory);
     node.hardware_timestamps = arguments.hardware_timestamps.or(node.hardware_timestamps);
@@ -172,6 +174,9 @@ mod tests {
         let said = |arguments: Up| format!("{:?}", node_file(&arguments).expect_err("something is missing"));
         let nothing = said(Up::default());
         assert!(nothing.contains("missing: --interface IF and --address IP") && nothing.contains("--config"));
+        let other =
+            Up { address: "fe80::1%eth0".parse().ok(), interface: Some("eth1".into()), ..Up::default() };
+        assert!(said(other).contains("the node's interface is"));
         let address = Up { address: "10.7.0.1".parse().ok(), ..Up::default() };
         assert!(said(address).contains("missing: --interface IF\""));
     }

@@ -1,12 +1,11 @@
 //! `up`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use transport_user::Transmit;
 use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
+use transport_user::{ScopedAddress, Transmit};
 
 /// The arguments of `up`. An option takes precedence over the node file.
 #[derive(Debug, Default, Args)]
@@ -17,9 +16,10 @@ pub(crate) struct Up {
     /// Interface to attach to [default: from the node file].
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// The node's IP address, one of the interface's addresses [default: from the node file].
+    /// The node's IP address, one of the interface's addresses; a link-local one may have the interface as its scope
+    /// (fe80::1%eth0) [default: from the node file].
     #[arg(long, value_name = "IP")]
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) address: Option<ScopedAddress>,
     /// Name of the node and of its socket: 1 to 64 letters, digits, dots, dashes and underscores, no dot first
     /// [default: from the node file, else the interface's name].
     #[arg(long)]

@@ -252,11 +252,17 @@ async fn one_run(seed: u64) {
     assert_eq!(good.host().health(good_cid), Health::Open);
     // Each has an end with a name.
     let statistics = node.statistics();
-    let ManagerStatistics { established, closed_by_peer, closed_here, peer_died, fatal, .. } = statistics;
-    assert_eq!(established, 1 + closed_by_peer + closed_here + peer_died + fatal, "{told} {statistics:?}");
+    let ManagerStatistics { established, closed_by_peer, closed_here, peer_died, path_lost, fatal, .. } =
+        statistics;
+    assert_eq!(
+        established,
+        1 + closed_by_peer + closed_here + peer_died + path_lost + fatal,
+        "{told} {statistics:?}"
+    );
     let wrong = statistics.garbage + statistics.oversize + statistics.wrong_version + statistics.silent;
     let ended = established
         + statistics.declined
+        + statistics.unproven
         + statistics.displaced
         + statistics.refused_busy
         + statistics.broken_off

@@ -99,6 +99,9 @@ pub struct Connection {
 pub struct Connect {
     /// The peer's address.
     pub address: IpAddr,
+    /// The interface on whose link a link-local address is, by name or index. Absent: that of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// TCP port of the peer's connection manager.
     pub port: u16,
     /// Whether the connection is ordered.

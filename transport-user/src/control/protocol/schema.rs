@@ -370,6 +370,7 @@ fn about_connections(schema: &mut Schema) {
     let address = "10.7.0.2".parse().expect("an address");
     let connect = request::Connect {
         address,
+        scope: Some("eth0".into()),
         port: 4792,
         ordered: true,
         rack_tlp: Some(true),

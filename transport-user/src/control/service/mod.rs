@@ -20,7 +20,7 @@ use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, Level, ListeningPlace, ManagerOptions, NodeHost, Notice,
     Notices, StartError, Terms, shortened,
 };
-use crate::{Connection, Error, Node, OperationError};
+use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
 mod link;
@@ -161,7 +161,7 @@ impl NodeService {
             control_version: VERSION,
             pid: std::process::id(),
             uptime_s: self.inner.started.elapsed().as_secs(),
-            device: self.node().device().clone(),
+            device: Device::clone(&self.node().device()),
             attach: stats.attach,
             transmit: stats.transmit,
             engine: stats.engine,
@@ -233,10 +233,12 @@ impl NodeService {
         if let Some(tunnel) = what.tunnel {
             tunnel.check().map_err(Failure::invalid)?;
         }
+        let peer = ScopedAddress { address: what.address, scope: what.scope.clone() };
+        let peer = peer.on(&self.node().device().interface).map_err(Failure::invalid)?;
         let request::Connect { ordered, rack_tlp, ulp, tunnel, reconnect, .. } = *what;
         let patience = what.patience_ms.map(Duration::from_millis);
         let terms = Terms { ordered, rack_tlp, ulp, tunnel, patience, reconnect };
-        let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
+        let cid = self.inner.manager.connect(peer, what.port, terms).await?;
         if !what.congestion.is_empty() {
             if reconnect {
                 self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(cid, congestion);
