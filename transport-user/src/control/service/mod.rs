@@ -2,26 +2,30 @@
 //! and serves file transfers.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
-use tracing::{info, warn};
 use transport_common::ids::Cid;
 
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
+use crate::config::ReceiveOptions;
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
-    StartError, Terms, shortened,
+    StartError, Terms,
 };
 use crate::{Connection, Error, Node, OperationError};
 
 mod buffers;
+mod copies;
+mod disk;
+mod inbox;
 mod link;
 mod operations;
 mod receives;
@@ -30,12 +34,13 @@ mod served;
 mod trace;
 mod transfer;
 
-use link::Link;
+use disk::{FileSystem, HostFiles, Lanes};
+use inbox::Inbox;
 use receives::Receives;
 use regions::RegionTable;
 pub use served::{ServeError, ServedNode};
 use trace::Traces;
-use transfer::{Sink, Source, Transfers};
+use transfer::{Transfers, Turns};
 
 /// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a
 /// change.
@@ -50,8 +55,8 @@ pub struct ServiceOptions {
     pub name: String,
     /// Options of the connection manager.
     pub manager: ManagerOptions,
-    /// Directory in which peers may store and fetch files, if any.
-    pub receive_directory: Option<PathBuf>,
+    /// Where peers may store and fetch files, if anywhere.
+    pub receive: Option<ReceiveOptions>,
     /// Profiles: parameters of congestion control by name.
     pub profiles: BTreeMap<String, CongestionParameters>,
 }
@@ -70,8 +75,11 @@ struct Inner {
     regions: RegionTable,
     receives: Receives,
     transfers: Transfers,
+    turns: Turns,
     traces: Traces,
-    receive_directory: Option<PathBuf>,
+    files: Arc<dyn FileSystem>,
+    lanes: Lanes,
+    inbox: Option<Arc<Inbox>>,
     profiles: BTreeMap<String, CongestionParameters>,
     /// Default of connections.
     congestion: CongestionControl,
@@ -94,6 +102,8 @@ impl NodeService {
     fn start_at(place: ListeningPlace, node: Node, options: ServiceOptions) -> Self {
         let host = NodeHost::new(node);
         let congestion = options.manager.tuning.congestion;
+        let files: Arc<dyn FileSystem> = Arc::new(HostFiles);
+        let inbox = options.receive.map(|receive| Arc::new(Inbox::new(receive, Arc::clone(&files))));
         let (manager, notices) = ConnectionManager::start_at(place, host.clone(), options.manager);
         let inner = Arc::new(Inner {
             name: options.name,
@@ -103,8 +113,11 @@ impl NodeService {
             regions: RegionTable::default(),
             receives: Receives::default(),
             transfers: Transfers::default(),
+            turns: Turns::default(),
             traces: Traces::default(),
-            receive_directory: options.receive_directory,
+            files,
+            lanes: Lanes::default(),
+            inbox,
             profiles: options.profiles,
             congestion,
             down: Notify::new(),
@@ -156,7 +169,8 @@ impl NodeService {
                 sessions: manager.sessions().len(),
             },
             receive_timestamps: self.node().receive_timestamps()?,
-            receive_directory: self.inner.receive_directory.clone(),
+            receive_directory: self.inner.inbox.as_ref().map(|inbox| inbox.options().directory.clone()),
+            receive_limits: self.inner.inbox.as_ref().map(|inbox| inbox.limits()),
             trace: self.inner.traces.status(),
             algorithms: self.node().algorithms().names().into_iter().map(str::to_owned).collect(),
             profiles: self.profiles(),
@@ -297,54 +311,15 @@ impl NodeService {
         self.inner.down.notify_one();
         answer::WentDown { down: self.inner.name.clone() }
     }
-
-    /// Serves a peer that offers a file or asks for a file.
-    async fn serve_file(self, cid: Cid, step: FileMessage) {
-        let transfer = step.transfer();
-        let outcome = self.try_serve_file(cid, step).await;
-        match outcome {
-            Ok(report) => info!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display()),
-            Err(failure) => {
-                warn!("connection {}: file transfer failed: {failure}", cid.0);
-                // A source or a sink has already sent an Abort. The peer ignores one for a transfer that has
-                // ended.
-                let text = shortened(&failure.text);
-                self.inner.manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
-            }
-        }
-    }
-
-    async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<answer::Copied, Failure> {
-        let Some(directory) = &self.inner.receive_directory else {
-            return Err(Failure::new(
-                FailureKind::File,
-                "the node has no directory for files of peers: start it with --receive-dir",
-            ));
-        };
-        let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
-        let ended = || Failure::new(FailureKind::Connect, "the connection has ended");
-        let peer = self.inner.manager.peer(cid).ok_or_else(ended)?;
-        let mut steps = self.inner.transfers.serve(cid, step.transfer(), peer.ip())?;
-        let (progress, _wanted) = ProgressSender::detached();
-        match step {
-            FileMessage::Offer { name, via, length, chunk, slots, rkey, overwrite, .. } => {
-                transfer::check_name(&name)?;
-                let file = directory.join(&name);
-                let what = Sink { file, name, via, length, chunk, slots, rkey, overwrite };
-                transfer::sink(link.as_ref(), &mut steps, what, &progress).await
-            }
-            FileMessage::Fetch { name, via, .. } => {
-                transfer::check_name(&name)?;
-                let what = Source { file: directory.join(&name), name, via, overwrite: false };
-                transfer::source(&link, &mut steps, what, &progress).await
-            }
-            _ => Err(Failure::new(FailureKind::File, "there is no such transfer: copy again")),
-        }
-    }
 }
 
 impl Handler for NodeService {
-    async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
+    async fn handle(
+        &self,
+        request: Request,
+        files: Vec<OwnedFd>,
+        progress: ProgressSender,
+    ) -> Result<Value, Failure> {
         match request {
             Request::Status(call) => result(&call, self.status()),
             Request::Stats(call) => result(&call, self.stats()),
@@ -359,8 +334,8 @@ impl Handler for NodeService {
             Request::Regions(call) => result(&call, Ok(self.list_regions())),
             Request::RegisterRegion(call) => result(&call, self.register_region(call.clone())),
             Request::DeregisterRegion(call) => result(&call, self.deregister_region(call.rkey)),
-            Request::ReadRegion(call) => result(&call, self.read_region(&call)),
-            Request::WriteRegion(call) => result(&call, self.write_region(&call)),
+            Request::ReadRegion(call) => result(&call, self.read_region(&call).await),
+            Request::WriteRegion(call) => result(&call, self.write_region(&call).await),
             Request::Write(call) => result(&call, self.write(&call).await),
             Request::Read(call) => result(&call, self.read(&call).await),
             Request::Send(call) => result(&call, self.send(&call).await),
@@ -370,7 +345,7 @@ impl Handler for NodeService {
             Request::Atomic(call) => result(&call, self.atomic(call).await),
             Request::Trace(call) => result(&call, self.trace(call.clone(), &progress).await),
             Request::StopTrace(call) => result(&call, self.stop_trace()),
-            Request::Copy(call) => result(&call, self.copy(call.clone(), &progress).await),
+            Request::Copy(call) => result(&call, self.copy(call.clone(), files, &progress).await),
         }
     }
 }
