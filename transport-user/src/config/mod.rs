@@ -33,6 +33,10 @@
 //! [node.limits]                     # what peers may use
 //! connections_per_source = 128
 //!
+//! [node.receive]                    # where peers may store and fetch files; without it, nowhere
+//! directory = "/srv/inbox"
+//! max_total = "100GiB"              # also max_file, and overwrite = true
+//!
 //! [node.rate_update]                # options of the rate update engine in user space
 //! thresholds = [256, 512, 768]
 //! ```
@@ -41,6 +45,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display};
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,6 +66,7 @@ mod tests;
 mod tuning;
 
 use congestion::Names;
+pub use node_tables::ReceiveOptions;
 pub use reader::Complaint;
 pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
@@ -127,6 +133,8 @@ pub struct NodeSection {
     /// Time after which a peer counts as dead if nothing of it arrives. It holds for connections that this node opens, unless
     /// they have their own.
     pub patience: Duration,
+    /// Where peers may store and fetch files, if anywhere.
+    pub receive: Option<ReceiveOptions>,
 }
 
 /// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
@@ -228,10 +236,13 @@ impl NodeFile {
     /// As for [`load`](Self::load).
     pub fn load_with(path: &Path, algorithms: &Algorithms) -> Result<Self, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(unreadable)?.len() > LARGEST_FILE {
+        // A device or a pipe has no end, whatever length it tells.
+        let mut source = Vec::new();
+        let opened = std::fs::File::open(path).map_err(unreadable)?;
+        opened.take(LARGEST_FILE + 1).read_to_end(&mut source).map_err(unreadable)?;
+        if source.len() as u64 > LARGEST_FILE {
             return Err(FileError::TooLong(path.to_owned()));
         }
-        let source = std::fs::read(path).map_err(unreadable)?;
         let source = String::from_utf8(source).map_err(|_| FileError::NotText(path.to_owned()))?;
         Self::parse_with(&source, algorithms)
             .map_err(|complaints| FileError::Invalid { path: path.to_owned(), complaints })
@@ -299,6 +310,7 @@ impl NodeSection {
             engine: EngineOptions::default(),
             limits: Limits::default(),
             patience: DEFAULT_PATIENCE,
+            receive: None,
         }
     }
 
@@ -329,6 +341,7 @@ impl NodeSection {
         let rate_update = table.table("rate_update", congestion::read_rate_update);
         let engine = table.table("engine", node_tables::read_engine);
         let limits = table.table("limits", node_tables::read_limits);
+        let receive = table.table("receive", node_tables::read_receive);
         let is_interface =
             |name: &str| !name.is_empty() && name.len() <= LONGEST_INTERFACE && !name.contains(['/', ' ']);
         if interface.as_deref().is_some_and(|name| !is_interface(name)) {
@@ -354,6 +367,7 @@ impl NodeSection {
             engine: engine.unwrap_or_default(),
             limits: limits.unwrap_or_default(),
             patience: patience.unwrap_or(DEFAULT_PATIENCE),
+            receive,
             ..Self::new(interface, address)
         })
     }

@@ -171,7 +171,7 @@ transaction_timeout = "1h"
     let expected = [
         "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
         "line 3: node.interface: is not the name of an interface: use a name that `ip link` shows",
-        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, memory, hardware_timestamps, name, control_port, patience, congestion, tuning, rate_update, engine, limits",
+        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, memory, hardware_timestamps, name, control_port, patience, congestion, tuning, rate_update, engine, limits, receive",
         "line 5: node.mtu: 167 is out of range; allowed: a whole number from 168 to 65535",
         "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
         "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",

@@ -28,6 +28,8 @@ pub const VERSION: u32 = 1;
 pub const LARGEST_MESSAGE: usize = 64 << 10;
 /// Longest name or text that a peer may send, bytes.
 pub(super) const LONGEST_TEXT: usize = 255;
+/// Longest path of a file that a peer may send, bytes.
+const LONGEST_PATH: usize = 1023;
 
 /// A message between connection managers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,7 +228,8 @@ pub enum Via {
 /// A transfer begins with `Offer` (from the source) or `Fetch` (from the sink). The sink answers an offer with
 /// `Ready`. For every chunk, the source sends `Chunk` when the chunk is written or can be read, and the sink sends
 /// `Stored`. With SEND there is no `Chunk`, because the chunk itself arrives. `End` has the hash of the bytes that
-/// the source read. `Verdict` has the hash of the bytes that the sink stored.
+/// the source read. `Verdict` has the hash of the bytes that the sink stored. An end whose file system or whose turn keeps
+/// it waiting says so by `Waiting`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileMessage {
@@ -247,7 +250,7 @@ pub enum FileMessage {
         name: String,
         /// The operation that carries the content.
         via: Via,
-        /// Length of the file, bytes.
+        /// Number of bytes that cross. This is the length of the file, unless it is `sparse`.
         length: u64,
         /// Size of each chunk, bytes. The last chunk may be shorter.
         chunk: u32,
@@ -257,6 +260,14 @@ pub enum FileMessage {
         rkey: u32,
         /// Whether a file of that name may be replaced.
         overwrite: bool,
+        /// Kind and permission bits as in `st_mode`: a regular file, or a directory, which has no content. Not in the
+        /// message if it is a file that its owner may write and everybody may read, so that a node that knows no others
+        /// still understands it.
+        #[serde(default = "default_mode", skip_serializing_if = "is_default_mode")]
+        mode: u32,
+        /// The holes of the file. Not in the message if it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sparse: Option<Sparse>,
     },
     /// The sink is ready.
     Ready {
@@ -297,12 +308,43 @@ pub enum FileMessage {
     Abort {
         /// Number of the transfer.
         transfer: u64,
-        /// The reason, for people.
+        /// The reason, for people. It has no numbers and no paths of the sender.
         text: String,
+        /// Number of receives that the sink posted in all, if some of them wait for a SEND. The source sends so many
+        /// messages, and none is left that a later transfer would take for its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        posted: Option<u64>,
+    },
+    /// The sender waits for its file system or for its turn, and still wants the transfer.
+    Waiting {
+        /// Number of the transfer.
+        transfer: u64,
     },
 }
 
+/// A file with holes. What crosses is its data, one extent after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sparse {
+    /// Length of the file, bytes.
+    pub length: u64,
+    /// Begin and length of each extent of data, bytes, in order.
+    pub extents: Vec<(u64, u64)>,
+}
+
+/// Kind and permission bits of a file in an offer that has none.
+fn default_mode() -> u32 {
+    FileMessage::DEFAULT_MODE
+}
+
+fn is_default_mode(mode: &u32) -> bool {
+    *mode == FileMessage::DEFAULT_MODE
+}
+
 impl FileMessage {
+    /// Kind and permission bits of a file in an offer that has none: regular, mode 0644.
+    pub const DEFAULT_MODE: u32 = 0o100_644;
+
     /// Returns the number of the transfer.
     pub fn transfer(&self) -> u64 {
         match self {
@@ -313,7 +355,8 @@ impl FileMessage {
             | Self::Stored { transfer, .. }
             | Self::End { transfer, .. }
             | Self::Verdict { transfer, .. }
-            | Self::Abort { transfer, .. } => *transfer,
+            | Self::Abort { transfer, .. }
+            | Self::Waiting { transfer } => *transfer,
         }
     }
 }
@@ -386,20 +429,18 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Message, WireError> {
 impl Message {
     /// Checks the limits that the types do not enforce.
     fn check(&self) -> Result<(), WireError> {
-        let short = |text: &str| {
-            if text.len() <= LONGEST_TEXT {
-                Ok(())
-            } else {
-                Err(WireError::Garbage("a text is too long".into()))
-            }
+        let within = |text: &str, most: usize| match text.len() <= most {
+            true => Ok(()),
+            false => Err(WireError::Garbage("a text is too long".into())),
         };
+        let short = |text: &str| within(text, LONGEST_TEXT);
         match self {
             Self::Hello { offer, .. } | Self::Accept { offer, .. } => check_regions(&offer.regions),
             Self::Regions { regions } => check_regions(regions),
             Self::Reject { text, .. } | Self::Close { text } => short(text),
             Self::File { step: FileMessage::Abort { text, .. } } => short(text),
             Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => {
-                short(name)
+                within(name, LONGEST_PATH)
             }
             Self::File { .. }
             | Self::Probe { .. }

@@ -61,7 +61,7 @@ pub use host::{Health, Host, HostError, LocalEnd};
 pub(crate) use message::shortened;
 pub use message::{
     FileMessage, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer,
-    VERSION, Via, WireError,
+    Sparse, VERSION, Via, WireError,
 };
 pub use node_host::NodeHost;
 use notices::NoticeQueue;

@@ -162,28 +162,33 @@ Examples:
   tiercel atomic compare-swap 5 --rkey 1 --address 64 --compare 0 --swap 7"
     )]
     Atomic(AtomicCommand),
-    /// Copy a file to or from the node at the other end of a connection.
+    /// Copy files to or from the node at the other end of a connection.
     ///
-    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory that its `up
-    /// --receive-dir` names. Falcon carries the content, and both ends verify it by SHA-256.
+    /// Either the sources or the destination are `CID:` or `CID:NAME`. The peer keeps files in the directory that its
+    /// `up --receive-dir` names, and its node file or its options limit what it takes. Falcon carries the content, and both
+    /// ends verify it by SHA-256. A file gets its name when it is whole. It keeps its permission bits, except for the right
+    /// of others to write, and its holes. Copies over the same connection wait for one another.
     #[command(after_help = "\
 Examples:
   tiercel cp image.bin 5:
   tiercel cp image.bin 5:renamed.bin --via write --overwrite
+  tiercel cp a.bin b.bin 5:
+  tiercel cp -r results 5:
   tiercel cp 5:image.bin copy.bin --via read")]
     Cp {
-        /// The source: a path, or CID:NAME.
-        #[arg(value_parser = parse_copy_place)]
-        from: CopyPlace,
-        /// The destination: a path, `CID:` (keeps the file's name) or `CID:NAME`.
-        #[arg(value_parser = parse_copy_place)]
-        to: CopyPlace,
+        /// The sources, and last the destination: paths on one side, CID:NAME on the other. As a destination, `CID:` keeps
+        /// the names, and `CID:NAME/` names a directory.
+        #[arg(required = true, num_args = 2.., value_name = "PLACE", value_parser = parse_copy_place)]
+        places: Vec<CopyPlace>,
         /// The operation that carries the content.
         #[arg(long, value_enum, default_value = "send")]
         via: ViaArgument,
-        /// Replace the destination if it exists.
+        /// Replace the destination if it exists. A peer must allow it by `up --receive-overwrite`.
         #[arg(long)]
         overwrite: bool,
+        /// Copy directories with all files in them to the peer, without symbolic links.
+        #[arg(short, long)]
+        recursive: bool,
     },
     /// Record a trace of every run of the datapath, for `tiercel model replay`.
     ///

@@ -43,7 +43,8 @@ fn print_status(status: &NodeStatus) {
         .add("engine", &status.engine)
         .add("connection_manager", &status.connection_manager)
         .add("receive_timestamps", &status.receive_timestamps)
-        .add("receive_directory", &status.receive_directory);
+        .add("receive_directory", &status.receive_directory)
+        .add("receive_limits", &status.receive_limits);
     if let Some(trace) = &status.trace {
         fields = fields.add("trace", trace);
     }

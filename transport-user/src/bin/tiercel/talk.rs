@@ -1,5 +1,6 @@
 //! Finds the socket of a node, and sends requests to it.
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,6 +39,17 @@ impl Node {
     /// Sends a request and returns the answer.
     pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Answer, Exit> {
         self.ask_with_progress(call, |_| ()).await
+    }
+
+    /// Sends a request with an open file, and passes its progress to `progress`.
+    pub(crate) async fn ask_with_file<C: Call>(
+        &self,
+        call: C,
+        file: BorrowedFd<'_>,
+        progress: impl FnMut(Progress),
+    ) -> Result<C::Answer, Exit> {
+        let mut client = Client::connect(&self.path()?).await?;
+        Ok(client.ask_with_file(call, file, progress).await?)
     }
 
     /// Sends a request that may take long, and passes its progress to `progress`.

@@ -72,9 +72,20 @@ pub(crate) struct Up {
     /// bpf-log.
     #[arg(long)]
     pub(crate) bpf_log: bool,
-    /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: none].
+    /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: from the node file,
+    /// else none].
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,
+    /// Let peers replace files in the receive directory (`cp --overwrite`).
+    #[arg(long)]
+    pub(crate) receive_overwrite: bool,
+    /// Longest file that a peer may store, such as 10GiB [default: from the node file, else as long as there is space].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) receive_max_file: Option<u64>,
+    /// Most bytes in the receive directory up to which peers may store files [default: from the node file, else as long as
+    /// there is space].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) receive_max_total: Option<u64>,
 }
 
 fn parse_transmit(text: &str) -> Result<Transmit, String> {

@@ -181,7 +181,8 @@ async fn flood(stream: &mut (impl tokio::io::AsyncWrite + Unpin)) {
 async fn take(node: &Manager, mut notices: Notices, mut random: StdRng) {
     while let Some(notice) = notices.recv().await {
         if let Notice::File(cid, step) = notice {
-            let abort = FileMessage::Abort { transfer: step.transfer(), text: "not served".into() };
+            let abort =
+                FileMessage::Abort { transfer: step.transfer(), text: "not served".into(), posted: None };
             node.try_send_file_step(cid, abort);
         }
         if random.random_ratio(1, 100) {

@@ -41,6 +41,8 @@ pub struct NodeStatus {
     pub receive_timestamps: ReceiveTimestamps,
     /// Directory in which peers store and fetch files, if any.
     pub receive_directory: Option<PathBuf>,
+    /// What peers may store there.
+    pub receive_limits: Option<ReceiveLimits>,
     /// The trace that is being recorded, if any.
     pub trace: Option<RunningTrace>,
     /// Algorithms that connections may select by name.
@@ -53,6 +55,17 @@ pub struct NodeStatus {
     pub rate_update: RateUpdateStatus,
     /// The latest events of the connection manager, oldest first.
     pub events: Vec<Event>,
+}
+
+/// What peers may store in the receive directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveLimits {
+    /// Whether they may replace files.
+    pub overwrite: bool,
+    /// Longest file, bytes. `None`: as long as there is space.
+    pub max_file: Option<u64>,
+    /// Most bytes in the directory and below it. `None`: as long as there is space.
+    pub max_total: Option<u64>,
 }
 
 /// A connection manager.

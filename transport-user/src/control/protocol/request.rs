@@ -326,7 +326,9 @@ pub struct Trace {
 #[serde(deny_unknown_fields)]
 pub struct StopTrace {}
 
-/// Copies a file to or from the peer.
+/// Copies a file to or from the peer. The client opens it, and sends the descriptor with the request
+/// ([`Client::ask_with_file`](crate::control::Client::ask_with_file)): to the peer the file, from the peer the directory in
+/// which the new file gets its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copy {
@@ -334,9 +336,9 @@ pub struct Copy {
     pub cid: u32,
     /// Direction of the copy.
     pub direction: CopyDirection,
-    /// The file on this node, by absolute path.
+    /// The absolute path of the file on this node, for messages. From the peer, its last part is the name of the new file.
     pub file: PathBuf,
-    /// Name of the file on the peer.
+    /// Name of the file on the peer. Slashes separate directories.
     pub name: String,
     /// The operation that carries the content.
     pub via: Via,

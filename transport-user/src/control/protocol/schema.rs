@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use transport_common::ids::{Cid, RKey};
 
-use super::answer::{self, Completed, ReceiveState, TraceEnd, TraceState};
+use super::answer::{self, Completed, ReceiveLimits, ReceiveState, TraceEnd, TraceState};
 use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right};
 use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request, VERSION};
 use crate::congestion::{CongestionChange, CongestionInfo};
@@ -158,6 +158,7 @@ fn status() -> answer::NodeStatus {
         },
         receive_timestamps: receive_timestamps(),
         receive_directory: Some("/srv".into()),
+        receive_limits: Some(ReceiveLimits { overwrite: true, max_file: Some(1), max_total: Some(1) }),
         trace: Some(answer::RunningTrace {
             file: "/a.trace".into(),
             state: TraceState::Recording,

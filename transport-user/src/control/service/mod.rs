@@ -2,8 +2,8 @@
 //! and serves file transfers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,18 @@ use transport_common::ids::Cid;
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
+use crate::config::ReceiveOptions;
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
-    ConnectError, ConnectionManager, FileMessage, Level, ListeningPlace, ManagerOptions, NodeHost, Notice,
-    Notices, StartError, Terms, shortened,
+    ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice, Notices,
+    StartError, Terms,
 };
 use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
+mod copies;
+mod disk;
+mod inbox;
 mod link;
 mod operations;
 mod receives;
@@ -32,13 +36,14 @@ mod serving;
 mod trace;
 mod transfer;
 
-use link::Link;
+use disk::{FileSystem, HostFiles, Lanes};
+use inbox::Inbox;
 use receives::Receives;
 use regions::RegionTable;
 pub use served::{ServeError, ServedNode};
-use serving::{Place, Serving};
+use serving::Serving;
 use trace::Traces;
-use transfer::{Sink, Source, Transfers};
+use transfer::{Transfers, Turns};
 
 /// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a
 /// change.
@@ -53,8 +58,8 @@ pub struct ServiceOptions {
     pub name: String,
     /// Options of the connection manager.
     pub manager: ManagerOptions,
-    /// Directory in which peers may store and fetch files, if any.
-    pub receive_directory: Option<PathBuf>,
+    /// Where peers may store and fetch files, if anywhere.
+    pub receive: Option<ReceiveOptions>,
     /// Profiles: parameters of congestion control by name.
     pub profiles: BTreeMap<String, CongestionParameters>,
 }
@@ -74,8 +79,11 @@ struct Inner {
     receives: Receives,
     transfers: Transfers,
     serving: Serving,
+    turns: Turns,
     traces: Traces,
-    receive_directory: Option<PathBuf>,
+    files: Arc<dyn FileSystem>,
+    lanes: Lanes,
+    inbox: Option<Arc<Inbox>>,
     profiles: BTreeMap<String, CongestionParameters>,
     /// Default of connections.
     congestion: CongestionControl,
@@ -100,6 +108,8 @@ impl NodeService {
     fn start_at(place: ListeningPlace, node: Node, options: ServiceOptions) -> Self {
         let host = NodeHost::new(node);
         let congestion = options.manager.tuning.congestion;
+        let files: Arc<dyn FileSystem> = Arc::new(HostFiles);
+        let inbox = options.receive.map(|receive| Arc::new(Inbox::new(receive, Arc::clone(&files))));
         let (manager, notices) = ConnectionManager::start_at(place, host.clone(), options.manager);
         let inner = Arc::new(Inner {
             name: options.name,
@@ -110,8 +120,11 @@ impl NodeService {
             receives: Receives::default(),
             transfers: Transfers::default(),
             serving: Serving::default(),
+            turns: Turns::default(),
             traces: Traces::default(),
-            receive_directory: options.receive_directory,
+            files,
+            lanes: Lanes::default(),
+            inbox,
             profiles: options.profiles,
             congestion,
             changed: Mutex::default(),
@@ -171,7 +184,8 @@ impl NodeService {
                 reconnecting: manager.reconnecting(),
             },
             receive_timestamps: self.node().receive_timestamps()?,
-            receive_directory: self.inner.receive_directory.clone(),
+            receive_directory: self.inner.inbox.as_ref().map(|inbox| inbox.options().directory.clone()),
+            receive_limits: self.inner.inbox.as_ref().map(|inbox| inbox.limits()),
             trace: self.inner.traces.status(),
             algorithms: self.node().algorithms().names().into_iter().map(str::to_owned).collect(),
             profiles: self.profiles(),
@@ -351,76 +365,15 @@ impl NodeService {
             }
         });
     }
-
-    /// Begins to serve a peer that offers a file or asks for a file, in a task. If the peer has too many such tasks, the
-    /// step is refused.
-    fn begin_to_serve(self, cid: Cid, step: FileMessage) {
-        let Some(peer) = self.inner.manager.peer(cid) else { return };
-        match self.inner.serving.begin(peer.ip()) {
-            Some(place) => drop(tokio::spawn(self.serve_file(cid, peer.ip(), step, place))),
-            None => {
-                let text = "the node is busy with what its peers began: wait, then copy again".to_owned();
-                self.inner.manager.log_of_peer(peer.ip(), Level::Warning, || {
-                    format!("connection {}: file transfer refused: {text}", cid.0)
-                });
-                // If the peer does not even read, it gets no answer.
-                let abort = FileMessage::Abort { transfer: step.transfer(), text };
-                self.inner.manager.try_send_file_step(cid, abort);
-            }
-        }
-    }
-
-    /// Serves a peer that offers a file or asks for a file.
-    async fn serve_file(self, cid: Cid, peer: IpAddr, step: FileMessage, _place: Place) {
-        let transfer = step.transfer();
-        let manager = &self.inner.manager;
-        match self.try_serve_file(cid, step).await {
-            Ok(report) => manager.log_of_peer(peer, Level::Note, || {
-                format!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display())
-            }),
-            Err(failure) => {
-                manager.log_of_peer(peer, Level::Warning, || {
-                    format!("connection {}: file transfer failed: {failure}", cid.0)
-                });
-                // A source or a sink has already sent an Abort. The peer ignores one for a transfer that has
-                // ended.
-                let text = shortened(&failure.text);
-                manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
-            }
-        }
-    }
-
-    async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<answer::Copied, Failure> {
-        let Some(directory) = &self.inner.receive_directory else {
-            return Err(Failure::new(
-                FailureKind::File,
-                "the node has no directory for files of peers: start it with --receive-dir",
-            ));
-        };
-        let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
-        let ended = || Failure::new(FailureKind::Connect, "the connection has ended");
-        let peer = self.inner.manager.peer(cid).ok_or_else(ended)?;
-        let mut steps = self.inner.transfers.serve(cid, step.transfer(), peer.ip())?;
-        let (progress, _wanted) = ProgressSender::detached();
-        match step {
-            FileMessage::Offer { name, via, length, chunk, slots, rkey, overwrite, .. } => {
-                transfer::check_name(&name)?;
-                let file = directory.join(&name);
-                let what = Sink { file, name, via, length, chunk, slots, rkey, overwrite };
-                transfer::sink(link.as_ref(), &mut steps, what, &progress).await
-            }
-            FileMessage::Fetch { name, via, .. } => {
-                transfer::check_name(&name)?;
-                let what = Source { file: directory.join(&name), name, via, overwrite: false };
-                transfer::source(&link, &mut steps, what, &progress).await
-            }
-            _ => Err(Failure::new(FailureKind::File, "there is no such transfer: copy again")),
-        }
-    }
 }
 
 impl Handler for NodeService {
-    async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
+    async fn handle(
+        &self,
+        request: Request,
+        files: Vec<OwnedFd>,
+        progress: ProgressSender,
+    ) -> Result<Value, Failure> {
         match request {
             Request::Status(call) => result(&call, self.status()),
             Request::Stats(call) => result(&call, self.stats()),
@@ -435,8 +388,8 @@ impl Handler for NodeService {
             Request::Regions(call) => result(&call, Ok(self.list_regions())),
             Request::RegisterRegion(call) => result(&call, self.register_region(call.clone())),
             Request::DeregisterRegion(call) => result(&call, self.deregister_region(call.rkey)),
-            Request::ReadRegion(call) => result(&call, self.read_region(&call)),
-            Request::WriteRegion(call) => result(&call, self.write_region(&call)),
+            Request::ReadRegion(call) => result(&call, self.read_region(&call).await),
+            Request::WriteRegion(call) => result(&call, self.write_region(&call).await),
             Request::Write(call) => result(&call, self.write(&call).await),
             Request::Read(call) => result(&call, self.read(&call).await),
             Request::Send(call) => result(&call, self.send(&call).await),
@@ -446,7 +399,7 @@ impl Handler for NodeService {
             Request::Atomic(call) => result(&call, self.atomic(call).await),
             Request::Trace(call) => result(&call, self.trace(call.clone(), &progress).await),
             Request::StopTrace(call) => result(&call, self.stop_trace()),
-            Request::Copy(call) => result(&call, self.copy(call.clone(), &progress).await),
+            Request::Copy(call) => result(&call, self.copy(call.clone(), files, &progress).await),
         }
     }
 }
