@@ -91,7 +91,7 @@ impl Session {
 }
 
 /// Returns how long a connection may be stalled: as long as packet delivery tries on a path whose round trip time stays what
-/// it was at set-up (D-46). A longer timeout is a guess until delays are measured.
+/// it was at set-up. A longer timeout is a guess until delays are measured.
 pub(super) fn longest_stall(chosen: &Tuning, agreed: &Tuning, round_trip: Option<Duration>) -> Duration {
     let parameters = agreed.congestion.parameters;
     let mut timeout = chosen.rto;

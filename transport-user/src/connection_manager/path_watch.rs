@@ -35,7 +35,7 @@ pub struct PathState {
     pub generation: u32,
     /// The peer's address.
     pub peer: IpAddr,
-    /// Whether packet delivery has failed (F-11-6).
+    /// Whether packet delivery has failed.
     pub failed: bool,
     /// Number of packets that are sent and not acknowledged.
     pub outstanding: u32,
@@ -173,7 +173,7 @@ impl Known {
             *seen = Seen { told: seen.told, ..fresh() };
             return (news, None);
         }
-        if state.timeouts - seen.then.timeouts < STALLED.0 || lasts < STALLED.1 {
+        if state.timeouts.saturating_sub(seen.then.timeouts) < STALLED.0 || lasts < STALLED.1 {
             return (None, None);
         }
         let heard = match state.heard {
