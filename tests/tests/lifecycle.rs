@@ -303,7 +303,8 @@ fn a_lost_connection_is_set_up_again_on_request() -> Result<()> {
     let connect = ["conn", "connect", &peer, "--reconnect", "--patience", "1s", "--cc", "newreno"];
     let lost = nodes.a.json(&connect)?["local_cid"].to_string();
     nodes.pair.b.ip("link set veth0 down\n")?;
-    let away = |status: &Value| status["connection_manager"]["reconnecting"][0]["cid"].to_string() == lost;
+    let number: u64 = lost.parse()?;
+    let away = |status: &Value| status["connection_manager"]["reconnecting"][0]["cid"] == number;
     wait_until("A gives the connection up and tries again", || {
         nodes.a.json(&["status"]).is_ok_and(|status| away(&status))
     });

@@ -19,7 +19,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0 success  1 the node failed  2 wrong usage or invalid request  3 an operation completed in error
   4 no connection, or it was lost  5 a file could not be read, written or verified  6 no node answers
-  7 a peer violates a clause of the specification
+  7 a peer violates a clause of the specification  130 interrupted
 
 Environment:
   TIERCEL_SOCKET  control socket of the node to talk to; --socket and --node take precedence";
@@ -37,6 +37,10 @@ pub(crate) struct Cli {
     /// Print results and failures on stdout as JSON with stable field names.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Longest time to wait for the command, such as 5s. An operation that has not completed by then stays outstanding,
+    /// and a copy is stopped [default: no limit].
+    #[arg(long, global = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
     /// Log more to stderr: -v for information, -vv for debugging, -vvv for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,

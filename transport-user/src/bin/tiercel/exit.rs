@@ -39,6 +39,7 @@ enum Kind {
     File,
     NoNode,
     Violation,
+    Interrupted,
 }
 
 impl Kind {
@@ -51,6 +52,8 @@ impl Kind {
             Self::File => 5,
             Self::NoNode => 6,
             Self::Violation => 7,
+            // As a shell reports a program that SIGINT ended.
+            Self::Interrupted => 130,
         }
     }
 }
@@ -83,6 +86,16 @@ impl Exit {
     /// Makes a failure for a wrong command line.
     pub(crate) fn usage(text: impl ToString) -> Self {
         Self::new(Kind::Usage, text)
+    }
+
+    /// Makes a failure for an operation that has not completed.
+    pub(crate) fn operation(text: impl ToString) -> Self {
+        Self::new(Kind::Operation, text)
+    }
+
+    /// Makes a failure for a command that the user interrupted.
+    pub(crate) fn interrupted(text: impl ToString) -> Self {
+        Self::new(Kind::Interrupted, text)
     }
 
     /// Makes a failure for a peer that cannot be reached.

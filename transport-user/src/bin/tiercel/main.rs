@@ -28,6 +28,7 @@ mod up;
 mod up_arguments;
 mod values;
 mod verb_arguments;
+mod wait;
 mod watch;
 
 use cli::{Cli, Command};
@@ -97,7 +98,7 @@ fn start_logging(cli: &Cli) -> WorkerGuard {
 }
 
 async fn run(cli: Cli) -> Result<(), Exit> {
-    let node = Node::new(cli.socket, cli.node);
+    let node = Node::new(cli.socket, cli.node, cli.timeout);
     let json = cli.json;
     match cli.command {
         Command::Up(arguments) => up::up(*arguments, node).await,
