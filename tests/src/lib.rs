@@ -24,6 +24,7 @@ pub mod namespace;
 pub mod nodes;
 pub mod operations;
 pub mod raw_peer;
+pub mod routed;
 #[cfg(feature = "model")]
 pub mod simulation;
 pub mod verifier;

@@ -35,7 +35,8 @@ impl Nodes {
             std::fs::create_dir(&inbox)?;
             let inbox = inbox.to_str().context("a plain path")?;
             let address = address(host);
-            let options = ["--interface", Host::INTERFACE, "--address", &address, "--receive-dir", inbox];
+            let receive = ["--receive-dir", inbox, "--receive-overwrite"];
+            let options = [&["--interface", Host::INTERFACE, "--address", &address][..], &receive].concat();
             NodeProcess::up(host, directory.path(), name, &options)
         };
         let (a, b) = (up(&pair.a, "a")?, up(&pair.b, "b")?);

@@ -10,8 +10,11 @@ use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, program};
 use tiercel_tests::{Host, Pair, need_root};
 
-/// Size of a sparse file. A copy takes long enough to be killed in the middle, also on a machine that pauses.
-const LONG: u64 = 8 << 30;
+/// Size of a file with a little data and a long hole. Both ends hash the hole, which takes long enough to be killed in the
+/// middle, also on a machine that pauses.
+const LONG: u64 = 64 << 30;
+/// Its data, bytes.
+const DATA: usize = 1 << 20;
 
 fn up(host: &Host, directory: &Path, name: &str) -> Result<NodeProcess> {
     let inbox = directory.join(format!("inbox-{name}"));
@@ -28,7 +31,8 @@ fn connect(a: &NodeProcess, b: &Host) -> Result<String> {
 }
 
 fn long_file(path: &Path) -> Result<()> {
-    Ok(File::create(path)?.set_len(LONG)?)
+    std::fs::write(path, pattern(DATA, 3))?;
+    Ok(File::options().write(true).open(path)?.set_len(LONG)?)
 }
 
 /// Returns the `.part` files in a directory that are not empty.
@@ -41,11 +45,10 @@ fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(written.collect())
 }
 
-/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows. It uses WRITE, because
-/// after an interrupted SEND the connection's receives stay posted until it is closed.
+/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows.
 fn begin_copy(node: &NodeProcess, from: &str, to: &str, directory: &Path) -> Result<Child> {
     let mut command = Command::new(program());
-    command.arg("--socket").arg(node.socket()).args(["cp", from, to, "--via", "write"]);
+    command.arg("--socket").arg(node.socket()).args(["cp", from, to]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let ended = std::cell::Cell::new(false);

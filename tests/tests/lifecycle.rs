@@ -1,5 +1,8 @@
 //! Start and end of nodes, as the kernel and the peer see them.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -268,6 +271,58 @@ fn a_silent_peer_is_given_up() -> Result<()> {
     Ok(())
 }
 
+/// An outage that is shorter than the patience ends no idle connection, though TCP is late by as long as the outage was.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_idle_connection_survives_an_outage_of_four_fifths_of_its_patience() -> Result<()> {
+    need_root();
+    let nodes = TwoProcesses::up(&[])?;
+    nodes.move_data()?;
+    assert_eq!(nodes.a.json(&["conn", "show", &nodes.cid])?["session"]["patience_ms"], 5000);
+    nodes.pair.b.ip("link set veth0 down\n")?;
+    // The length of the outage is what is tried here.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    nodes.pair.b.ip("link set veth0 up\n")?;
+    // Longer than the patience after the last sign of life before the outage.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    for node in [&nodes.a, &nodes.b] {
+        let status = node.json(&["status"])?;
+        assert_eq!(status["connection_manager"]["sessions"], 1, "{}", status["events"]);
+    }
+    nodes.move_data()
+}
+
+/// With `--reconnect`, another connection takes the place of one that was lost.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_lost_connection_is_set_up_again_on_request() -> Result<()> {
+    need_root();
+    let mut nodes = TwoProcesses::up(&[])?;
+    nodes.a.ok(&["conn", "close", &nodes.cid])?;
+    let peer = nodes.pair.b.ipv4.to_string();
+    let connect = ["conn", "connect", &peer, "--reconnect", "--patience", "1s", "--cc", "newreno"];
+    let lost = nodes.a.json(&connect)?["local_cid"].to_string();
+    nodes.pair.b.ip("link set veth0 down\n")?;
+    let number: u64 = lost.parse()?;
+    let away = |status: &Value| status["connection_manager"]["reconnecting"][0]["cid"] == number;
+    wait_until("A gives the connection up and tries again", || {
+        nodes.a.json(&["status"]).is_ok_and(|status| away(&status))
+    });
+    nodes.pair.b.ip("link set veth0 up\n")?;
+    wait_until("another takes its place", || {
+        nodes.a.json(&["conn", "list"]).is_ok_and(|list| {
+            let one = &list[0];
+            one["managed"] == true && one["congestion"]["algorithm"] == "newreno"
+        })
+    });
+    nodes.cid = nodes.a.json(&["conn", "list"])?[0]["local_cid"].to_string();
+    assert_ne!(nodes.cid, lost);
+    nodes.move_data()?;
+    let old = nodes.a.run(&["conn", "show", &lost])?;
+    assert!(old.stderr.contains(&format!("connection {} took its place", nodes.cid)), "{}", old.stderr);
+    Ok(())
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
 }
@@ -319,6 +374,48 @@ fn a_static_connection_comes_back_after_a_new_start_of_its_peer() -> Result<()> 
         let unknown = nodes.a.reset(CID_B).await.expect_err("A has no such connection");
         assert!(matches!(unknown, transport_user::Error::UnknownCid(_)), "{unknown}");
         Ok(())
+    })
+}
+
+/// While a static connection is reset, a handshake cannot take its CID, though no other is free.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_connection_keeps_its_slot_while_it_is_reset() -> Result<()> {
+    need_root();
+    let mut nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
+    let mut taken = Vec::new();
+    while let Ok(reservation) = nodes.a.reserve_cid() {
+        taken.push(reservation);
+    }
+    let (ended, stolen) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let handshake = nodes.a.clone();
+        let (ended, stolen) = (&ended, &stolen);
+        scope.spawn(move || {
+            while !ended.load(Relaxed) {
+                match handshake.reserve_cid() {
+                    Ok(_given_back) => drop(stolen.fetch_add(1, Relaxed)),
+                    // The resets need a CPU as well.
+                    Err(_) => std::thread::yield_now(),
+                }
+            }
+        });
+        let reset = block_on(async {
+            for _ in 0..50 {
+                nodes.at_a = nodes.a.reset(CID_A).await?;
+                assert_eq!(nodes.at_a.cid(), CID_A);
+            }
+            Ok::<_, transport_user::Error>(())
+        });
+        ended.store(true, Relaxed);
+        reset
+    })?;
+    assert_eq!(stolen.into_inner(), 0);
+    drop(taken);
+    let regions = Regions::new(&nodes, 4096)?;
+    block_on(async {
+        nodes.at_b = nodes.b.reset(CID_B).await?;
+        there_and_back(&nodes, &regions, 4096).await
     })
 }
 

@@ -27,7 +27,8 @@ fn of(node: &Node, counter: Counter) -> u64 {
 fn up(host: &Host, interface: &str, directory: &Path, name: &str, options: &[&str]) -> Result<NodeProcess> {
     let address = host.ipv4.to_string();
     let inbox = directory.display().to_string();
-    let own = ["--interface", interface, "--address", &address, "--receive-dir", &inbox];
+    let own =
+        ["--interface", interface, "--address", &address, "--receive-dir", &inbox, "--receive-overwrite"];
     NodeProcess::up(host, directory, name, &[&own[..], options].concat())
 }
 

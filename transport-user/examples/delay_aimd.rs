@@ -60,7 +60,7 @@ async fn main() -> Result<()> {
     let file = NodeFile::load_with(file.as_ref(), &algorithms)?;
     let options = NodeOptions { algorithms, ..file.node.options() };
     let mut terminate = signal(SignalKind::terminate())?;
-    let node = ServedNode::start(&file, options, socket.into(), None).await.context("the node")?;
+    let node = ServedNode::start(&file, options, socket.into()).await.context("the node")?;
     let lost = tokio::select! {
         lost = node.lost() => Err(lost.into()),
         _ = tokio::signal::ctrl_c() => Ok(()),

@@ -95,6 +95,14 @@ impl CidReservation {
         self.generation
     }
 
+    /// Makes it the reservation of the next connection with the same CID. The slot is never free in between.
+    pub(crate) fn renew(&mut self) {
+        let mut slots = self.cids.lock();
+        let state = &mut slots[slot_of(self.cid)];
+        self.generation = state.generation;
+        state.generation = state.generation.wrapping_add(1);
+    }
+
     /// Returns whether it was reserved from `cids`.
     pub(crate) fn is_from(&self, cids: &Arc<Cids>) -> bool {
         Arc::ptr_eq(&self.cids, cids)
@@ -132,6 +140,20 @@ mod tests {
         let second = cids.reserve().expect("the same slot").cid();
         assert_eq!((slot_of(first), keep.len()), (slot_of(second), CONNECTIONS - 1));
         assert_ne!(first, second);
+    }
+
+    /// A connection that is reset keeps its slot, and is another one for packets that are late.
+    #[test]
+    fn a_renewed_reservation_keeps_the_slot() {
+        let cids = Cids::new();
+        let mut held = cids.reserve_given(Cid(5)).expect("free");
+        let before = held.generation();
+        held.renew();
+        assert_ne!(held.generation(), before);
+        assert!(matches!(cids.reserve_given(Cid(5)), Err(Error::CidInUse { .. })));
+        let generation = held.generation();
+        drop(held);
+        assert_ne!(cids.reserve_given(Cid(5)).expect("free again").generation(), generation);
     }
 
     #[test]

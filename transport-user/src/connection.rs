@@ -103,6 +103,12 @@ impl Connection {
         self.core.transactions()
     }
 
+    /// Returns how many operations and receives have not completed.
+    pub(crate) fn outstanding(&self) -> usize {
+        let used = self.core.occupancy();
+        used.send as usize + used.operations_waiting + used.receive as usize
+    }
+
     pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
         self.core.info_and_transactions()
     }
@@ -342,11 +348,6 @@ impl Connection {
             self.core.ring();
         }
         n
-    }
-
-    /// Waits until the connection is closed and its CID is free.
-    pub(crate) async fn released(&self) {
-        self.until(|| (self.state() == ConnectionState::Closed).then_some(())).await;
     }
 
     fn check_single(&self, what: &'static str, length: u64) -> Result<(), OperationError> {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use transport_common::connection::{Entry, State};
 use transport_common::ids::Cid;
 use transport_common::queues::{Command, QueuePair};
@@ -40,6 +40,8 @@ pub(crate) struct Core {
     queues: Mutex<Queues>,
     /// Dropped when the slot is free again.
     reservation: Mutex<Option<CidReservation>>,
+    /// Who gets the reservation instead: the connection is being reset.
+    heir: Mutex<Option<oneshot::Sender<CidReservation>>>,
     /// The options with which it was opened.
     origin: OpenConnection,
     /// Number of futures that wait for something for which the poller must look.
@@ -106,6 +108,7 @@ impl Core {
             slot,
             queues: Mutex::new(queues),
             reservation: Mutex::new(Some(reservation)),
+            heir: Mutex::default(),
             origin: open.with_cid(config.local_cid),
             interest: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
@@ -207,6 +210,28 @@ impl Core {
         self.shared.poller.kick();
     }
 
+    /// Closes the connection. Its slot does not become free: who called gets it when the connection has ended.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCid`] if the connection has ended, [`Error::ResetAlready`] if somebody else gets its slot.
+    pub(crate) fn close_and_inherit(&self) -> Result<oneshot::Receiver<CidReservation>, Error> {
+        let (sender, receiver) = oneshot::channel();
+        {
+            // Under this lock the reservation is not given back before the heir is known.
+            let reservation = self.reservation.lock().expect("no panic under the lock");
+            if reservation.is_none() {
+                return Err(Error::UnknownCid(self.local_cid.0));
+            }
+            let mut heir = self.heir.lock().expect("no panic under the lock");
+            if heir.as_ref().is_some_and(|heir| !heir.is_closed()) {
+                return Err(Error::ResetAlready(self.local_cid.0));
+            }
+            *heir = Some(sender);
+        }
+        self.close();
+        Ok(receiver)
+    }
+
     /// Asks the engine to drop new requests of both ends, or to take them again. A connection that is being closed
     /// stays so.
     pub(crate) fn drop_requests(&self, dropped: bool) {
@@ -283,13 +308,16 @@ impl Core {
     /// Ends outstanding operations and frees the slot. No program may find the connection any more, and none that
     /// found it may still run.
     fn release(&self) {
-        let reservation = self.reservation.lock().expect("no panic under the lock").take();
-        if reservation.is_none() {
+        let Some(reservation) = self.reservation.lock().expect("no panic under the lock").take() else {
             return;
-        }
+        };
         self.queues().release(self.qp());
         self.shared.rate_update.unassign(self.slot);
-        drop(reservation);
+        match self.heir.lock().expect("no panic under the lock").take() {
+            // If the heir has given up, the reservation is dropped here.
+            Some(heir) => drop(heir.send(reservation)),
+            None => drop(reservation),
+        }
         self.tell();
     }
 

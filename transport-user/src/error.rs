@@ -94,6 +94,29 @@ pub enum Error {
         /// The address.
         address: IpAddr,
     },
+    /// The check for duplicates of the node's IPv6 address does not end.
+    #[error(
+        "address {address} of interface \"{interface}\" is still tentative after {} s: the kernel has not ended the check for \
+         duplicates; check that the cable is plugged in at both ends (`ip link`), or add the address with `nodad`",
+        crate::own_address::LONGEST_CHECK.as_secs()
+    )]
+    AddressTentative {
+        /// The address.
+        address: IpAddr,
+        /// The interface.
+        interface: String,
+    },
+    /// Another host has the node's IPv6 address.
+    #[error(
+        "address {address} of interface \"{interface}\" is a duplicate: another host on the link has it; give one of them \
+         another address"
+    )]
+    AddressDuplicate {
+        /// The address.
+        address: IpAddr,
+        /// The interface.
+        interface: String,
+    },
     /// Another Tiercel node runs on the interface.
     #[error(
         "another Tiercel node (XDP program {id}) runs on \"{interface}\": stop it with `tiercel down`, or replace it \
@@ -279,6 +302,9 @@ pub enum Error {
     /// The connection ended before its new settings were in force.
     #[error("connection {0} ended before its congestion control was changed")]
     EndedMeanwhile(u32),
+    /// Another call resets the connection.
+    #[error("connection {0} is being reset already: wait for that to end")]
+    ResetAlready(u32),
     /// The addresses of peer and node have different IP versions.
     #[error("peer {peer} and node {own} are of different IP versions: use addresses of one version")]
     AddressFamily {

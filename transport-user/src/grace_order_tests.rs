@@ -137,6 +137,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
         max_segment: 1024,
         memory: crate::memory::DEFAULT,
         address,
+        carrier: true,
         addresses: vec![address],
     };
     let open = OpenConnection::new(Cid(9), [10, 0, 0, 2].into(), mac);

@@ -49,6 +49,23 @@ impl GroOn {
     }
 }
 
+/// Switches GRO on again if somebody has switched it off. Returns whether it was off. The interface is one of the calling
+/// thread's network namespace.
+pub(crate) fn keep_on(name: &str) -> bool {
+    let keep = || -> io::Result<bool> {
+        let interface = Interface::new(name)?;
+        let off = ethtool(&interface, GET_GRO, 0)? == 0;
+        if off {
+            ethtool(&interface, SET_GRO, 1)?;
+        }
+        Ok(off)
+    };
+    keep().unwrap_or_else(|error| {
+        tracing::warn!(interface = name, %error, "cannot keep GRO on");
+        false
+    })
+}
+
 fn ethtool(interface: &Interface, command: u32, data: u32) -> io::Result<u32> {
     let mut value = EthtoolValue { command, data };
     // SAFETY: both commands use this structure.

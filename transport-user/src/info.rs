@@ -32,7 +32,7 @@ pub struct Device {
     pub kind: Option<String>,
     /// MAC address of the interface.
     pub mac: Mac,
-    /// IP MTU in use, bytes: that of the interface, or the smaller one of the options.
+    /// IP MTU of new connections, bytes: that of the interface, or the smaller one of the options.
     pub mtu: u32,
     /// Largest user data of one transaction at this MTU, bytes.
     pub max_segment: u32,
@@ -40,7 +40,10 @@ pub struct Device {
     pub memory: u64,
     /// The node's address.
     pub address: IpAddr,
-    /// All addresses of the interface.
+    /// Whether the interface is up and has a carrier.
+    #[serde(default)]
+    pub carrier: bool,
+    /// All addresses of the interface that can be used.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -359,6 +362,7 @@ pub(crate) mod tests {
             max_segment: 3264,
             memory: crate::memory::DEFAULT,
             address,
+            carrier: true,
             addresses: vec![address],
         }
     }

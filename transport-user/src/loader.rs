@@ -432,6 +432,7 @@ mod tests {
             mac: Some([2, 0, 0, 0, 0, 1]),
             mtu: 1500,
             up: true,
+            carrier: true,
             loopback: false,
             ethernet: true,
             kind: Some("veth".into()),

@@ -21,11 +21,13 @@ use crate::error::Error;
 use crate::grace::{GracePeriods, Quiescence};
 use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
+use crate::link::Link;
 use crate::loader::{self, AttachMode, Attachment, Loaded};
 use crate::mac::Mac;
 use crate::memory;
 use crate::netlink::{Interface, Netlink};
 use crate::nic_time::DelayHistograms;
+use crate::own_address;
 use crate::parameters::{LocalCid, OpenConnection};
 use crate::poller::Poller;
 use crate::rate_update::{RateUpdate, RateUpdateOptions, RateUpdateStatus};
@@ -116,7 +118,7 @@ pub struct Node {
 
 #[derive(Debug)]
 struct Inner {
-    device: Device,
+    link: Link,
     attach: AttachMode,
     shared: Arc<Shared>,
     grace: Arc<GracePeriods>,
@@ -189,6 +191,7 @@ impl Node {
         // This comes late, so that a failure until here has not detached another program.
         loader::clear(&netlink, interface, options.force)?;
         let veth = interface.kind.as_deref() == Some("veth");
+        let link = Link::new(device, options.mtu, veth && options.attach == AttachMode::Generic)?;
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
         let (attachment, maps, wake) = loaded.attach(interface, options.attach, options.transmit)?;
@@ -205,7 +208,7 @@ impl Node {
         let stamping = plan.start(&shared.maps);
         let node = Self {
             inner: Arc::new(Inner {
-                device,
+                link,
                 attach: options.attach,
                 shared,
                 grace,
@@ -236,7 +239,7 @@ impl Node {
     }
 
     /// Returns the reason when the node goes down by itself: its program was detached from the interface (for
-    /// example by another node with `force`), the interface no longer exists, or the engine failed. If
+    /// example by another node with `force`), the interface no longer exists or has another MAC address, or the engine failed. If
     /// [`Self::down`] brings the node down, this does not return.
     pub async fn lost(&self) -> Lost {
         let mut lost = self.inner.lost.subscribe();
@@ -247,9 +250,14 @@ impl Node {
         }
     }
 
-    /// Returns the interface on which the node runs.
-    pub fn device(&self) -> &Device {
-        &self.inner.device
+    /// Returns the interface on which the node runs, as it is now. The node follows its name, its MTU and its addresses.
+    pub fn device(&self) -> Arc<Device> {
+        self.inner.link.device()
+    }
+
+    /// Returns what has changed of the interface since the last call, as sentences.
+    pub(crate) fn take_news(&self) -> Vec<String> {
+        self.inner.link.take_news()
     }
 
     /// Reserves a CID. A peer can be told the CID before the connection is opened.
@@ -281,7 +289,7 @@ impl Node {
         if self.transmit()? == Transmit::Stack {
             inner.watch.look_now();
         }
-        let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
+        let core = Core::open(&inner.shared, reservation, &open, &inner.link.device())?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
     }
@@ -297,15 +305,20 @@ impl Node {
     /// Do not reset a connection of the connection manager, which uses new sequence numbers each time: close it
     /// and connect again.
     ///
+    /// The slot of the connection stays reserved meanwhile, so no other connection can take the CID. If the returned
+    /// future is dropped, the connection ends and is not opened again.
+    ///
     /// # Errors
-    /// [`Error::UnknownCid`] if there is no such connection. The errors of [`Self::open`]: in this case the
-    /// connection is closed.
+    /// [`Error::UnknownCid`] if there is no such connection; [`Error::ResetAlready`] if another call resets it. The
+    /// errors of [`Self::open`]: in this case the connection is closed.
     pub async fn reset(&self, cid: Cid) -> Result<Connection, Error> {
         let connection = self.connection(cid).ok_or(Error::UnknownCid(cid.0))?;
         let open = connection.core().anew();
-        connection.close();
-        connection.released().await;
-        self.open(open)
+        let inherited = connection.core().close_and_inherit()?;
+        // The reservation comes when the poller has released the connection, also when the node goes down.
+        let mut reservation = inherited.await.map_err(|_| Error::UnknownCid(cid.0))?;
+        reservation.renew();
+        self.open(open.in_slot(reservation))
     }
 
     /// Registers a custom algorithm. Returns the value by which connections select it, with placement user.
@@ -389,7 +402,7 @@ impl Node {
     /// # Errors
     /// [`Error::NoNeighbour`].
     pub fn resolve(&self, peer: IpAddr) -> Result<Mac, Error> {
-        let mac = self.inner.netlink.resolve(self.inner.device.index, peer);
+        let mac = self.inner.netlink.resolve(self.device().index, peer);
         mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
     }
 
@@ -399,12 +412,12 @@ impl Node {
     /// # Errors
     /// [`Error::NoNeighbour`].
     pub async fn next_hop(&self, peer: IpAddr) -> Result<Mac, Error> {
-        let mac = self.inner.netlink.resolve_async(self.inner.device.index, peer).await;
+        let mac = self.inner.netlink.resolve_async(self.device().index, peer).await;
         mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
     }
 
     fn no_neighbour(&self, address: IpAddr, reason: String) -> Error {
-        Error::NoNeighbour { address, interface: self.inner.device.interface.clone(), reason }
+        Error::NoNeighbour { address, interface: self.device().interface.clone(), reason }
     }
 
     /// Returns the status of the engine.
@@ -501,7 +514,7 @@ impl Inner {
     }
 
     fn pools(&self) -> Pools {
-        let memory = self.device.memory;
+        let memory = self.link.device().memory;
         Pools {
             cells_in_use: self.shared.maps.node().cells_in_use.load(SeqCst),
             cells: CELLS as u64,
@@ -536,6 +549,9 @@ impl Inner {
         if let EngineState::Failed(reason) = running.engine.status().state {
             return Some(Lost::Engine { reason });
         }
+        if let Some(lost) = self.link.follow(&self.netlink) {
+            return Some(lost);
+        }
         // If the lock is taken, another thread replaces the programs at this moment.
         let mut attachment = running.attachment.try_lock().ok()?;
         attachment.pass_on_log();
@@ -548,9 +564,9 @@ impl Inner {
                 return None;
             }
         }
-        let interface = self.device.interface.clone();
-        let interfaces = self.netlink.interfaces().unwrap_or_default();
-        match interfaces.into_iter().find(|there| there.index == self.device.index) {
+        let device = self.link.device();
+        let interface = device.interface.clone();
+        match self.netlink.interface(device.index).unwrap_or_default() {
             Some(there) => Some(Lost::Detached { interface, by: there.xdp.map(|xdp| xdp.id) }),
             None => Some(Lost::InterfaceGone { interface }),
         }
@@ -615,11 +631,7 @@ fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Devic
     if mtu < minimum {
         return Err(Error::MtuTooSmall { mtu, minimum });
     }
-    let addresses = netlink.addresses(interface.index).map_err(failed)?;
-    if !addresses.contains(&address) {
-        // Falcon packets still arrive, but the kernel does not answer a peer that asks for our MAC address.
-        tracing::warn!(interface = interface.name, %address, "the interface does not have the node's address");
-    }
+    let addresses = own_address::await_check(netlink, interface, address)?;
     let device = Device {
         interface: name(),
         index: interface.index,
@@ -628,6 +640,7 @@ fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Devic
         mtu,
         max_segment: max_segment(mtu, address.is_ipv6(), 0),
         address,
+        carrier: interface.carrier,
         memory: memory::whole_banks(options.memory)?,
         addresses,
     };

@@ -114,6 +114,11 @@ impl OpenConnection {
     pub(crate) fn with_cid(&self, cid: Cid) -> Self {
         Self { local_cid: LocalCid::Given(cid), ..*self }
     }
+
+    /// Returns it with the CID of this reservation.
+    pub(crate) fn in_slot(self, reservation: CidReservation) -> Self {
+        Self { local_cid: LocalCid::Reserved(reservation), ..self }
+    }
 }
 
 /// Security parameters of a connection (section 9.2.2).

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::mac::Mac;
 
 /// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -40,6 +41,19 @@ pub enum Lost {
     InterfaceGone {
         /// The interface.
         interface: String,
+    },
+    /// The MAC address of the interface has changed, or it has none any more.
+    #[error(
+        "the MAC address of \"{interface}\" has changed from {from} to {}: the node has gone down, because all its packets had \
+         the old one; bring it up again with `tiercel up`", .to.map_or("none".to_owned(), |mac| mac.to_string())
+    )]
+    MacChanged {
+        /// The interface.
+        interface: String,
+        /// The address with which the node came up.
+        from: Mac,
+        /// The address now.
+        to: Option<Mac>,
     },
     /// The engine thread has failed.
     #[error("the engine has stopped: {reason}")]

@@ -5,6 +5,7 @@
 //! interface = "veth0"
 //! address   = "10.7.0.1"
 //! memory    = "1GiB"                # what its regions share; without it, 256MiB
+//! patience  = "5s"                  # after which a peer of which nothing arrives counts as dead
 //!
 //! [[connection]]
 //! local_cid = 5
@@ -32,6 +33,10 @@
 //! [node.limits]                     # what peers may use
 //! connections_per_source = 128
 //!
+//! [node.receive]                    # where peers may store and fetch files; without it, nowhere
+//! directory = "/srv/inbox"
+//! max_total = "100GiB"              # also max_file, and overwrite = true
+//!
 //! [node.rate_update]                # options of the rate update engine in user space
 //! thresholds = [256, 512, 768]
 //! ```
@@ -40,8 +45,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display};
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::de::DeTable;
 use transport_common::connection::Initial;
@@ -59,12 +66,13 @@ mod tests;
 mod tuning;
 
 use congestion::Names;
+pub use node_tables::ReceiveOptions;
 pub use reader::Complaint;
 pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
 
 use crate::congestion::{Algorithms, CongestionControl, CongestionParameters};
-use crate::connection_manager::Limits;
+use crate::connection_manager::{DEFAULT_PATIENCE, Limits, PATIENCE};
 use crate::engine::EngineOptions;
 use crate::mac::Mac;
 use crate::memory;
@@ -122,6 +130,11 @@ pub struct NodeSection {
     pub engine: EngineOptions,
     /// Limits for peers.
     pub limits: Limits,
+    /// Time after which a peer counts as dead if nothing of it arrives. It holds for connections that this node opens, unless
+    /// they have their own.
+    pub patience: Duration,
+    /// Where peers may store and fetch files, if anywhere.
+    pub receive: Option<ReceiveOptions>,
 }
 
 /// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
@@ -223,10 +236,13 @@ impl NodeFile {
     /// As for [`load`](Self::load).
     pub fn load_with(path: &Path, algorithms: &Algorithms) -> Result<Self, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(unreadable)?.len() > LARGEST_FILE {
+        // A device or a pipe has no end, whatever length it tells.
+        let mut source = Vec::new();
+        let opened = std::fs::File::open(path).map_err(unreadable)?;
+        opened.take(LARGEST_FILE + 1).read_to_end(&mut source).map_err(unreadable)?;
+        if source.len() as u64 > LARGEST_FILE {
             return Err(FileError::TooLong(path.to_owned()));
         }
-        let source = std::fs::read(path).map_err(unreadable)?;
         let source = String::from_utf8(source).map_err(|_| FileError::NotText(path.to_owned()))?;
         Self::parse_with(&source, algorithms)
             .map_err(|complaints| FileError::Invalid { path: path.to_owned(), complaints })
@@ -260,12 +276,12 @@ impl NodeFile {
         let node = file.table("node", |table| NodeSection::read(table, &names));
         let node = file.require("node", node, "{ interface = \"eth0\", address = \"10.7.0.1\" }");
         let base = node.as_ref().map_or_else(Tuning::default, |node| node.tuning);
-        let address = node.as_ref().map(|node| node.address);
+        let own = node.as_ref().map(|node| (node.address, node.interface.as_str()));
         let mut owners = HashMap::new();
         let mut number = 0;
         let connections = file.tables("connection", |table| {
             number += 1;
-            StaticConnection::read(table, (base, &names), address, &mut owners, number)
+            StaticConnection::read(table, (base, &names), own, &mut owners, number)
         });
         file.finish();
         match node {
@@ -293,6 +309,8 @@ impl NodeSection {
             rate_update: RateUpdateOptions::default(),
             engine: EngineOptions::default(),
             limits: Limits::default(),
+            patience: DEFAULT_PATIENCE,
+            receive: None,
         }
     }
 
@@ -311,17 +329,19 @@ impl NodeSection {
     fn read(table: &mut Reader<'_, '_>, names: &Names<'_>) -> Option<Self> {
         let interface = table.string("interface");
         let interface = table.require("interface", interface, "\"eth0\"");
-        let address = table.address("address");
+        let address = table.address("address", interface.as_deref());
         let address = table.require("address", address, "\"10.7.0.1\"");
         let mtu = table.integer("mtu", MTU_RANGE.0, MTU_RANGE.1).map(|mtu| mtu as u32);
         let memory = table.size("memory", memory::DEFAULT, memory::MOST);
         let hardware_timestamps = table.boolean("hardware_timestamps");
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
+        let patience = table.duration("patience", *PATIENCE.start(), *PATIENCE.end());
         let tuning = read_tuning(table, Tuning::default(), names);
         let rate_update = table.table("rate_update", congestion::read_rate_update);
         let engine = table.table("engine", node_tables::read_engine);
         let limits = table.table("limits", node_tables::read_limits);
+        let receive = table.table("receive", node_tables::read_receive);
         let is_interface =
             |name: &str| !name.is_empty() && name.len() <= LONGEST_INTERFACE && !name.contains(['/', ' ']);
         if interface.as_deref().is_some_and(|name| !is_interface(name)) {
@@ -346,6 +366,8 @@ impl NodeSection {
             rate_update: rate_update.unwrap_or_default(),
             engine: engine.unwrap_or_default(),
             limits: limits.unwrap_or_default(),
+            patience: patience.unwrap_or(DEFAULT_PATIENCE),
+            receive,
             ..Self::new(interface, address)
         })
     }
@@ -370,7 +392,7 @@ impl StaticConnection {
     fn read(
         table: &mut Reader<'_, '_>,
         (base, names): (Tuning, &Names<'_>),
-        own_address: Option<IpAddr>,
+        own: Option<(IpAddr, &str)>,
         owners: &mut HashMap<u32, (Cid, usize)>,
         number: usize,
     ) -> Option<Self> {
@@ -378,7 +400,7 @@ impl StaticConnection {
         let local_cid = table.require("local_cid", local_cid, "5");
         let peer_cid = table.integer("peer_cid", 0, u64::from(Cid::MAX));
         let peer_cid = table.require("peer_cid", peer_cid, "10");
-        let peer_address = table.address("peer_address");
+        let peer_address = table.address("peer_address", own.map(|(_, interface)| interface));
         let peer_address = table.require("peer_address", peer_address, "\"10.7.0.2\"");
         let peer_mac = table.mac("peer_mac");
         let peer_mac = table.require("peer_mac", peer_mac, "\"02:00:00:00:00:02\"");
@@ -401,7 +423,7 @@ impl StaticConnection {
         if let Some(cid) = local_cid {
             check_slot(table, Cid(cid as u32), owners, number);
         }
-        match (own_address, peer_address) {
+        match (own.map(|(address, _)| address), peer_address) {
             (Some(own), Some(peer)) if own == peer => {
                 table.complain("peer_address", "is the address of this node: write the peer's address");
             }
@@ -457,9 +479,9 @@ fn read_ulp(table: &mut Reader<'_, '_>) -> Ulp {
 }
 
 fn read_tunnel(table: &mut Reader<'_, '_>) -> Option<Tunnel> {
-    let local = table.address("local");
+    let local = table.address("local", None);
     let local = table.require("local", local, "\"192.168.7.1\"");
-    let peer = table.address("peer");
+    let peer = table.address("peer", None);
     let peer = table.require("peer", peer, "\"192.168.7.2\"");
     let tunnel = Tunnel { local: local?, peer: peer? };
     tunnel.check().map_err(|text| table.complain("peer", text)).ok()?;

@@ -1,6 +1,9 @@
-//! Reads the tables `[node.engine]` and `[node.limits]`.
+//! Reads the tables `[node.engine]`, `[node.limits]` and `[node.receive]`.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use transport_common::queues::CONNECTIONS;
 
@@ -10,8 +13,44 @@ use crate::engine::{EngineMode, EngineOptions};
 
 /// Largest number of simultaneous handshakes that a node may allow. Each handshake has a TCP connection.
 const MOST_HANDSHAKES: u64 = 1024;
+/// Largest limit of the receive directory: no file of Linux is longer.
+const MOST_BYTES: u64 = i64::MAX as u64;
 /// The real-time signals that programs may use on Linux. The C library uses 32 and 33.
 const SIGNALS: (u64, u64) = (34, 64);
+
+/// The directory in which peers may store files, and from which they may fetch files: the table `[node.receive]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveOptions {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Whether peers may replace files in it.
+    pub overwrite: bool,
+    /// Longest file that a peer may store, bytes. `None`: as long as there is space.
+    pub max_file: Option<u64>,
+    /// Most bytes in the directory and below it, up to which peers may store files. `None`: as long as there is space.
+    pub max_total: Option<u64>,
+}
+
+impl ReceiveOptions {
+    /// Options without limits for this directory. Peers may not replace files.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, overwrite: false, max_file: None, max_total: None }
+    }
+}
+
+/// Reads the options of the receive directory.
+pub(super) fn read_receive(table: &mut Reader<'_, '_>) -> Option<ReceiveOptions> {
+    let directory = table.string("directory");
+    let directory = table.require("directory", directory, "\"/srv/inbox\"");
+    if directory.as_ref().is_some_and(|directory| !directory.starts_with('/')) {
+        table.complain("directory", "is not absolute: write a path that begins with a slash");
+    }
+    let overwrite = table.boolean("overwrite");
+    let (max_file, max_total) =
+        (table.size("max_file", 1, MOST_BYTES), table.size("max_total", 1, MOST_BYTES));
+    let base = ReceiveOptions::new(directory?.into());
+    Some(ReceiveOptions { overwrite: overwrite.unwrap_or(base.overwrite), max_file, max_total, ..base })
+}
 
 /// Reads the options of the engine thread. An option that is not in the table has its default.
 pub(super) fn read_engine(table: &mut Reader<'_, '_>) -> Option<EngineOptions> {
@@ -75,6 +114,30 @@ mod tests {
         let limits = Limits { handshakes: 8, connections_per_source: 4, ..Limits::default() };
         assert_eq!((node.engine, node.limits), (engine, limits));
         assert_eq!(node.options().engine, engine);
+    }
+
+    #[test]
+    fn the_receive_directory_has_limits_only_if_they_are_set() {
+        let parse = |rest: &str| NodeFile::parse(&format!("{NODE}{rest}"));
+        assert_eq!(parse("").expect("a good file").node.receive, None);
+        let plain = parse("[node.receive]\ndirectory = \"/srv/in\"\n").expect("a good file").node.receive;
+        assert_eq!(plain, Some(ReceiveOptions::new("/srv/in".into())));
+        let all = "[node.receive]\ndirectory = \"/srv/in\"\noverwrite = true\nmax_file = \"1GiB\"\nmax_total = \"5GiB\"\n";
+        let expected = ReceiveOptions {
+            directory: "/srv/in".into(),
+            overwrite: true,
+            max_file: Some(1 << 30),
+            max_total: Some(5 << 30),
+        };
+        assert_eq!(parse(all).expect("a good file").node.receive, Some(expected));
+        for (wrong, says) in [
+            ("[node.receive]\noverwrite = true\n", "node.receive.directory"),
+            ("[node.receive]\ndirectory = \"in\"\n", "is not absolute"),
+            ("[node.receive]\ndirectory = \"/srv/in\"\nmax_file = 0\n", "node.receive.max_file"),
+        ] {
+            let complaints = parse(wrong).expect_err(wrong);
+            assert!(complaints[0].to_string().contains(says), "{complaints:?}");
+        }
     }
 
     #[test]

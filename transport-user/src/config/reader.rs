@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use crate::ScopedAddress;
 use crate::mac::Mac;
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 
@@ -196,13 +197,22 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
-    /// Reads the address of one host, IPv4 or IPv6.
-    pub(super) fn address(&mut self, name: &'static str) -> Option<IpAddr> {
+    /// Reads the address of one host, IPv4 or IPv6. A link-local one may have the interface as its scope.
+    pub(super) fn address(&mut self, name: &'static str, interface: Option<&str>) -> Option<IpAddr> {
         self.value(name, |value| {
             let written = text(value, "an address in quotes")?;
-            let address: IpAddr = written.parse().map_err(|_| {
+            let wrong = || {
                 format!("\"{written}\" is not an IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length")
-            })?;
+            };
+            let scoped: ScopedAddress = match written.parse() {
+                Err(reason) if written.contains('%') => return Err(reason),
+                scoped => scoped.map_err(|_| wrong())?,
+            };
+            let address = match (&scoped.scope, interface) {
+                (Some(_), Some(interface)) => scoped.on(interface)?,
+                (Some(scope), None) => return Err(format!("leave out %{scope}: an address here has no scope")),
+                (None, _) => scoped.address,
+            };
             if address.is_unspecified() || address.is_multicast() {
                 return Err(format!("{address} is not the address of one host: write the address of an interface"));
             }

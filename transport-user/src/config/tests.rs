@@ -171,7 +171,7 @@ transaction_timeout = "1h"
     let expected = [
         "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
         "line 3: node.interface: is not the name of an interface: use a name that `ip link` shows",
-        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, memory, hardware_timestamps, name, control_port, congestion, tuning, rate_update, engine, limits",
+        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, memory, hardware_timestamps, name, control_port, patience, congestion, tuning, rate_update, engine, limits, receive",
         "line 5: node.mtu: 167 is out of range; allowed: a whole number from 168 to 65535",
         "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
         "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",
@@ -280,6 +280,27 @@ fn names_of_nodes_are_safe_names_of_files() {
     assert!(is_name("veth0") && is_name("a.b-c_9"));
     for name in ["", ".", "..", "a/b", "a b", ".hidden", &"x".repeat(65)] {
         assert!(!is_name(name), "{name}");
+    }
+}
+
+/// A link-local address may name the interface of its link, which has to be the node's.
+#[test]
+fn link_local_addresses_may_have_the_nodes_interface_as_scope() {
+    let file = |own: &str, peer: &str| {
+        let changed = GOOD.replace("\"10.7.0.1\"", &format!("\"{own}\""));
+        NodeFile::parse(&changed.replace("\"10.7.0.2\"", &format!("\"{peer}\"")))
+    };
+    let good = file("fe80::1%veth0", "fe80::2%veth0").expect("the node's interface");
+    let addresses = (good.node.address.to_string(), good.connections[0].peer_address.to_string());
+    assert_eq!(addresses, ("fe80::1".into(), "fe80::2".into()));
+    for (own, peer, expected) in [
+        ("fe80::1%eth9", "fe80::2", "the node's interface is \"veth0\""),
+        ("fe80::1", "fe80::2%eth9", "the node's interface is \"veth0\""),
+        ("fd00::1%veth0", "fd00::2", "only link-local IPv6 addresses have one"),
+    ] {
+        let complaints = file(own, peer).expect_err(expected);
+        let text = complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(complaints.len() == 1 && text.contains(expected), "{text}");
     }
 }
 

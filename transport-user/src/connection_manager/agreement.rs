@@ -2,6 +2,8 @@
 //! result.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use rand::Rng;
 use transport_common::connection::{DATA_WINDOW, Initial, REQUEST_WINDOW};
@@ -13,6 +15,7 @@ use transport_common::units::Picoseconds;
 use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
 use super::path_mtu::ProbeOffer;
+use super::session::DEFAULT_PATIENCE;
 use crate::config::{Security, StaticConnection, is_host};
 use crate::parameters::{Tuning, Ulp};
 use crate::segmentation::max_segment;
@@ -34,12 +37,21 @@ pub struct Terms {
     pub ulp: Ulp,
     /// The inner addresses in tunnel mode, as this end sees them. `None` is transport mode (F-7.1.2-1).
     pub tunnel: Option<Tunnel>,
+    /// Time after which a peer of which nothing arrives counts as dead, in [`PATIENCE`], for both ends. `None`: as
+    /// [`Timing::patience`](super::Timing::patience) of this end says.
+    pub patience: Option<Duration>,
+    /// Whether this end sets the connection up again when it is lost, under another CID. See
+    /// [`Notice::Replaced`](super::Notice::Replaced).
+    pub reconnect: bool,
 }
 
+/// The shortest and the longest patience.
+pub const PATIENCE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
 impl Default for Terms {
-    /// An ordered connection for RDMA in transport mode.
+    /// An ordered connection for RDMA in transport mode, which is not set up again.
     fn default() -> Self {
-        Self { ordered: true, rack_tlp: None, ulp: Ulp::Rdma, tunnel: None }
+        Self { ordered: true, rack_tlp: None, ulp: Ulp::Rdma, tunnel: None, patience: None, reconnect: false }
     }
 }
 
@@ -47,12 +59,21 @@ impl Terms {
     /// Returns the terms of the peer's offer, as this end sees them.
     pub(super) fn of(offer: &Offer) -> Self {
         let Offer { ordered, rack_tlp, ulp, .. } = *offer;
-        Self { ordered, rack_tlp: Some(rack_tlp), ulp, tunnel: offer.tunnel.map(Tunnel::reversed) }
+        let tunnel = offer.tunnel.map(Tunnel::reversed);
+        Self { ordered, rack_tlp: Some(rack_tlp), ulp, tunnel, patience: offer.patience(), reconnect: false }
     }
 
-    /// Returns whether the peer kept to these terms in its offer. It may refuse RACK-TLP.
+    /// Returns the terms as they are offered: every release knows the default patience, so it is not told.
+    pub(super) fn told(self, patience: bool) -> Self {
+        let told = self.patience.filter(|own| patience && *own != DEFAULT_PATIENCE);
+        Self { patience: told, ..self }
+    }
+
+    /// Returns whether the peer kept to these terms in its offer. It may refuse RACK-TLP, and need not repeat what is this
+    /// end's affair.
     pub(super) fn are_kept_by(&self, offer: &Offer) -> bool {
-        Self { rack_tlp: self.rack_tlp, ..Self::of(offer) } == *self
+        let Self { rack_tlp, patience, reconnect, .. } = *self;
+        Self { rack_tlp, patience, reconnect, ..Self::of(offer) } == *self
     }
 }
 
@@ -92,7 +113,9 @@ pub(super) fn make_offer(
         rack_tlp: terms.rack_tlp == Some(true),
         ulp: terms.ulp,
         tunnel: terms.tunnel,
+        patience_ms: terms.patience.map(|patience| patience.as_millis() as u64),
         probe: None,
+        proof: None,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },
@@ -104,6 +127,11 @@ pub(super) fn make_offer(
 }
 
 impl Offer {
+    /// Returns the patience that it names.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.patience_ms.map(Duration::from_millis)
+    }
+
     /// Lowers the MTU to that of the path, and the segment with it.
     pub(super) fn limit(&mut self, path_mtu: Option<u32>, ipv6: bool) {
         let Some(path_mtu) = path_mtu.filter(|path_mtu| *path_mtu < self.mtu) else { return };
@@ -178,6 +206,10 @@ pub(super) fn check(offer: &Offer) -> Result<(), String> {
         (
             offer.ulp.is_rdma() || offer.max_segment >= BLOCK_BYTES,
             "max_segment holds no block of 512 bytes: raise the MTU",
+        ),
+        (
+            offer.patience().is_none_or(|patience| PATIENCE.contains(&patience)),
+            "patience_ms is not 100 to 3600000",
         ),
         (spi != 0, "spi is 0"),
         (is_host(offer.mac), "mac is not the address of one host"),

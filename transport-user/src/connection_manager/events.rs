@@ -1,19 +1,54 @@
-//! The counters and the event log of the connection manager.
+//! The events of the connection manager: a list that clients see, and the log.
+//!
+//! Peers cause most events, and any host can cause some. So each event has an [`Origin`]. [`LogLimit`] limits how many
+//! events an origin may have in a time, and the list gives each origin its share: nobody can push the events of
+//! others out of it.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use super::admission::Source;
 use super::lock;
+use super::log_limit::LogLimit;
 
-/// Number of events that are kept. Older events are dropped.
+/// Number of events that are kept.
 const REMEMBERED: usize = 256;
-/// Shortest time between two events that peers can cause in any number.
-const FLOOD: Duration = Duration::from_secs(1);
+/// Number of events of strangers that are kept, of all together.
+const OF_STRANGERS: usize = REMEMBERED / 4;
+
+/// Who causes an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// The node or its user. Such events are not limited: there is one for each thing that the user does.
+    Node,
+    /// A peer that has, or had, a connection.
+    Peer(Source),
+    /// A host whose handshake has not led to a connection.
+    Stranger(Source),
+    /// Peers that are too many to be told apart.
+    Peers,
+    /// Strangers that are too many to be told apart, or whose events do not name them.
+    Strangers,
+}
+
+impl Origin {
+    pub(super) fn is_stranger(self) -> bool {
+        matches!(self, Self::Stranger(_) | Self::Strangers)
+    }
+}
+
+/// How much attention an event needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Everything is in order.
+    Note,
+    /// Something failed.
+    Warning,
+}
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,102 +62,157 @@ pub struct Event {
 /// A bounded list of events. Each event is also logged.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
-    events: Mutex<VecDeque<Event>>,
-    /// Time of the last event of [`Self::flood`].
-    flooded: Mutex<Option<Instant>>,
+    events: Mutex<VecDeque<(Origin, Event)>>,
+    limit: Mutex<LogLimit>,
 }
 
 impl EventLog {
-    /// Adds an ordinary event.
+    /// Adds an ordinary event of the node.
     pub(super) fn note(&self, text: String) {
-        info!("{text}");
-        self.push(text);
+        self.add(Origin::Node, Level::Note, || text);
     }
 
-    /// Adds an event that needs attention.
+    /// Adds an event of the node that needs attention.
     pub(super) fn warn(&self, text: String) {
-        warn!("{text}");
-        self.push(text);
+        self.add(Origin::Node, Level::Warning, || text);
     }
 
-    /// Adds an event that peers can cause in any number. At most one per second is kept. The counters count all of
-    /// them.
+    /// Adds an event that hosts can cause in any number, and that names none of them.
     pub(super) fn flood(&self, text: impl FnOnce() -> String) {
-        {
-            let mut last = lock(&self.flooded);
-            if last.is_some_and(|last| last.elapsed() < FLOOD) {
-                return;
-            }
-            *last = Some(Instant::now());
-        }
-        self.warn(text());
+        self.add(Origin::Strangers, Level::Warning, text);
     }
 
-    fn push(&self, text: String) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut events = lock(&self.events);
-        if events.len() == REMEMBERED {
-            events.pop_front();
+    /// Adds an event, unless its origin has too many of them. The counters count all that has happened.
+    pub(super) fn add(&self, origin: Origin, level: Level, text: impl FnOnce() -> String) {
+        if let Some(text) = self.admit(origin, text) {
+            say(level, &text);
+            self.keep(origin, text);
         }
-        events.push_back(Event { time_ms: since.as_millis() as u64, text });
+    }
+
+    /// Logs a line that is no event, unless its origin has too many of them.
+    pub(super) fn log(&self, origin: Origin, level: Level, text: impl FnOnce() -> String) {
+        if let Some(text) = self.admit(origin, text) {
+            say(level, &text);
+        }
+    }
+
+    /// Tells how many events were suppressed since the last one, of origins that have no new events.
+    pub(super) fn tell_suppressed(&self) {
+        let calmed = lock(&self.limit).calmed(Instant::now());
+        for (origin, suppressed) in calmed {
+            let text = match origin {
+                Origin::Peer(source) | Origin::Stranger(source) => {
+                    format!("{source}: {suppressed} more events suppressed")
+                }
+                Origin::Node | Origin::Peers => format!("{suppressed} more events of peers suppressed"),
+                Origin::Strangers => format!("{suppressed} more events of strangers suppressed"),
+            };
+            say(Level::Warning, &text);
+            self.keep(origin, text);
+        }
     }
 
     /// Returns the kept events, oldest first.
     pub(super) fn list(&self) -> Vec<Event> {
-        lock(&self.events).iter().cloned().collect()
+        lock(&self.events).iter().map(|(_, event)| event.clone()).collect()
+    }
+
+    fn admit(&self, origin: Origin, text: impl FnOnce() -> String) -> Option<String> {
+        match lock(&self.limit).admit(origin, Instant::now())? {
+            0 => Some(text()),
+            suppressed => Some(format!("{} ({suppressed} more suppressed)", text())),
+        }
+    }
+
+    fn keep(&self, origin: Origin, text: String) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let event = Event { time_ms: since.as_millis() as u64, text };
+        let mut events = lock(&self.events);
+        let of_strangers = events.iter().filter(|(origin, _)| origin.is_stranger()).count();
+        let leaves = if origin.is_stranger() && of_strangers >= OF_STRANGERS {
+            oldest_of_largest(&events, |other| other.is_stranger())
+        } else if events.len() >= REMEMBERED {
+            oldest_of_largest(&events, |_| true)
+        } else {
+            None
+        };
+        if let Some(index) = leaves {
+            events.remove(index);
+        }
+        events.push_back((origin, event));
     }
 }
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// The counters of the connection manager.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct ManagerStatistics { $($(#[$doc])* pub $name: u64),+ }
+/// Returns the index of the oldest event of that origin which has most of them, among the origins that count.
+fn oldest_of_largest(events: &VecDeque<(Origin, Event)>, counts: impl Fn(Origin) -> bool) -> Option<usize> {
+    let of = |origin: Origin| events.iter().filter(|(other, _)| *other == origin).count();
+    let candidates = (0..events.len()).filter(|index| counts(events[*index].0));
+    // `max_by_key` returns the last of several equal elements, so the order is reversed.
+    candidates.rev().max_by_key(|index| of(events[*index].0))
+}
 
-        /// The counters behind [`ManagerStatistics`].
-        #[derive(Debug, Default)]
-        pub(super) struct Counters { $(pub(super) $name: AtomicU64),+ }
+fn say(level: Level, text: &str) {
+    match level {
+        Level::Note => info!("{text}"),
+        Level::Warning => warn!("{text}"),
+    }
+}
 
-        impl Counters {
-            pub(super) fn read(&self) -> ManagerStatistics {
-                ManagerStatistics { $($name: self.$name.load(Ordering::Relaxed)),+ }
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(number: u8) -> Source {
+        Source::of([10, 0, 0, number].into())
+    }
+
+    /// What a peer does fills its own part of the list only.
+    #[test]
+    fn nobody_pushes_the_events_of_others_out() {
+        let log = EventLog::default();
+        log.add(Origin::Node, Level::Note, || "the node is up".into());
+        log.keep(Origin::Peer(source(1)), "connection 1".into());
+        for round in 0..2 * REMEMBERED {
+            log.keep(Origin::Peer(source(2)), format!("noise {round}"));
+            log.keep(Origin::Stranger(source(3)), format!("garbage {round}"));
         }
-    };
-}
+        let list = log.list();
+        assert_eq!(list.len(), REMEMBERED);
+        assert_eq!((list[0].text.as_str(), list[1].text.as_str()), ("the node is up", "connection 1"));
+        let of = |begin: &str| list.iter().filter(|event| event.text.starts_with(begin)).count();
+        assert_eq!(of("garbage"), OF_STRANGERS);
+        // The newest of each are kept.
+        let last = format!("noise {}", 2 * REMEMBERED - 1);
+        assert!(list.iter().any(|event| event.text == last), "{last}");
+    }
 
-statistics! {
-    /// TCP connections accepted.
-    tcp_accepted,
-    /// Connections established, by either end.
-    established,
-    /// Handshakes rejected because the peer had too many unfinished handshakes.
-    refused_busy,
-    /// Handshakes ended to make place for newer ones, silent ones first.
-    displaced,
-    /// Handshakes or sessions ended because a message was not a message of the protocol.
-    garbage,
-    /// Handshakes or sessions ended because a message was too long.
-    oversize,
-    /// Handshakes or sessions ended because the peer uses another version of the protocol.
-    wrong_version,
-    /// Handshakes or sessions ended because no whole message arrived in time.
-    silent,
-    /// Handshakes whose TCP connection ended.
-    broken_off,
-    /// Offers that this end rejected.
-    declined,
-    /// Sessions ended by a `Close` of the peer.
-    closed_by_peer,
-    /// Sessions ended by this end.
-    closed_here,
-    /// Sessions ended because the TCP connection broke, or the peer was silent or violated the protocol.
-    peer_died,
-    /// Sessions ended because packet delivery failed (F-11-6).
-    fatal,
-}
+    /// Strangers share a quarter of the list, each from an address of its own.
+    #[test]
+    fn many_strangers_have_a_part_of_the_list() {
+        let log = EventLog::default();
+        for number in 0..=255 {
+            log.keep(Origin::Peer(source(1)), format!("peer {number}"));
+        }
+        for number in 0..=255 {
+            log.keep(Origin::Stranger(source(number)), "garbage".into());
+        }
+        let list = log.list();
+        assert_eq!(list.len(), REMEMBERED);
+        assert_eq!(list.iter().filter(|event| event.text == "garbage").count(), OF_STRANGERS);
+    }
 
-/// Adds one to a counter.
-pub(super) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+    /// What is left out is counted, and told with the next event.
+    #[test]
+    fn a_flood_is_told_by_its_number() {
+        let log = EventLog::default();
+        let stranger = Origin::Stranger(source(1));
+        for _ in 0..10_000 {
+            log.add(stranger, Level::Warning, || "garbage".into());
+        }
+        let told = log.list().len();
+        assert!(told < 32, "{told}");
+        log.add(Origin::Node, Level::Warning, || "the node goes on".into());
+        assert_eq!(log.list().len(), told + 1);
+    }
 }

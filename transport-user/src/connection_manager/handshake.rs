@@ -4,19 +4,24 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
-use transport_common::ids::Cid;
+use transport_common::ids::{Cid, RKey};
 
 use super::admission::{Place, Source};
-use super::agreement::{Agreement, Terms, agree, check, make_offer};
-use super::events::count;
+use super::agreement::{Agreement, LEAST_MTU, PATIENCE, Terms, agree, check, make_offer};
+use super::attempt::Attempt;
+use super::counters::count;
+use super::events::{Level, Origin};
 use super::host::{Host, HostError};
+use super::life;
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
 use super::path_search::{probe_socket, search, search_from_here};
+use super::proof::{self, Blocked};
 use super::round_trip::round_trip_of;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
@@ -26,11 +31,6 @@ use crate::parameters::Tuning;
 const GAVE_WAY: &str = "the node has too many unfinished handshakes, and this one took too long: try again";
 const TURNED_AWAY: &str =
     "this peer has too many unfinished handshakes: wait until one of them ends, then try again";
-
-/// What a peer says that does not know the search for the MTU of the path.
-const UNKNOWN_PROBE: &str = "unknown field `probe`";
-/// What a peer of a release without RACK-TLP answers to an offer of it.
-const UNKNOWN_RACK_TLP: &str = "unknown field `rack_tlp`";
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +81,14 @@ pub enum ConnectError {
         /// The reason.
         text: String,
     },
+    /// The data path does not carry Falcon packets, though TCP reaches the peer.
+    #[error("TCP reaches {peer}, but {blocked}")]
+    DataPath {
+        /// The peer.
+        peer: SocketAddr,
+        /// What does not pass.
+        blocked: Blocked,
+    },
     /// The address is that of this node, or has another IP version.
     #[error(
         "{peer} cannot be a peer of this node ({own}): use the address of another host, of the same IP version"
@@ -91,6 +99,9 @@ pub enum ConnectError {
         /// This node's address.
         own: IpAddr,
     },
+    /// The patience cannot be used.
+    #[error("a patience of this length cannot be kept: choose one from 100 ms to 1 h")]
+    Patience,
     /// This end could not open its half.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -129,31 +140,40 @@ pub(super) async fn connect<H: Host>(
     }
     let _turn = shared.dialing.permit(address).await;
     let rack_tlp = terms.rack_tlp.unwrap_or(shared.tuning.rack_tlp);
-    let mut terms = Terms { rack_tlp: Some(rack_tlp), ..terms };
-    let mut search = true;
+    let patience = terms.patience.unwrap_or(shared.timing.patience);
+    if !PATIENCE.contains(&patience) {
+        return Err(ConnectError::Patience);
+    }
+    let terms = Terms { rack_tlp: Some(rack_tlp), patience: Some(patience), ..terms };
+    let mut attempt = Attempt::first(terms);
     loop {
-        let outcome = connect_once(shared, address, port, terms, search).await;
-        // A peer of an older release names the first field of the offer that it does not know.
-        let Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. }) = &outcome else {
-            return outcome;
-        };
-        if search && text.contains(UNKNOWN_PROBE) {
-            search = false;
-        } else if terms.rack_tlp == Some(true) && text.contains(UNKNOWN_RACK_TLP) {
-            terms.rack_tlp = Some(false);
-        } else {
-            return outcome;
+        let outcome = connect_once(shared, address, port, attempt).await;
+        match &outcome {
+            Ok(cid) => tell_limit(shared, *cid, attempt),
+            Err(error) => {
+                if let Some(next) = attempt.after(error) {
+                    attempt = next;
+                    continue;
+                }
+            }
         }
+        return outcome;
     }
 }
 
-/// Connects to a peer, with or without a search for the MTU of the path.
+/// Tells why a connection has a smaller MTU than its path seemed to carry.
+fn tell_limit<H: Host>(shared: &Shared<H>, cid: Cid, attempt: Attempt) {
+    if let Some(blocked) = attempt.too_long() {
+        shared.events.warn(format!("connection {} has an MTU of {LEAST_MTU}: {blocked}", cid.0));
+    }
+}
+
+/// Connects to a peer in one way.
 async fn connect_once<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
     port: u16,
-    terms: Terms,
-    search: bool,
+    attempt: Attempt,
 ) -> Result<Cid, ConnectError> {
     let local = shared.host.local();
     let reservation = shared.host.reserve_cid()?;
@@ -166,8 +186,10 @@ async fn connect_once<H: Host>(
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
     // The clock in the offer is that of now, not of the time before the wait.
-    let mut offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
-    let socket = if search { probe_socket(shared, own_end).await } else { None };
+    let mut offer = attempt.offer(&shared.host.local(), cid, shared.host.regions());
+    let region = if attempt.proves() { proof::region(shared) } else { None };
+    offer.proof = region.as_ref().map(|(_, key)| key.0);
+    let socket = if attempt.searches() { probe_socket(shared, own_end).await } else { None };
     offer.probe = socket.as_ref().map(|(_, probe)| *probe);
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
@@ -189,7 +211,7 @@ async fn connect_once<H: Host>(
         }
     };
     let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
-        .and_then(|agreement| match terms.are_kept_by(&peer_offer) {
+        .and_then(|agreement| match attempt.terms().are_kept_by(&peer_offer) {
             true => Ok(agreement),
             false => Err("the peer changed the ordering, the upper layer protocol or the tunnel".to_owned()),
         })
@@ -202,8 +224,15 @@ async fn connect_once<H: Host>(
     write_message(&mut stream, &Message::Ready, shared.timing.patience)
         .await
         .map_err(|source| ConnectError::Protocol { peer, source })?;
+    if let (Some(_), Some(peers)) = (&region, peer_offer.proof) {
+        let proven = proof::prove(shared, &mut stream, &agreement, RKey(peers)).await;
+        if let Some(blocked) = proven.map_err(|source| ConnectError::Protocol { peer, source })? {
+            count(&shared.counters.unproven);
+            return Err(ConnectError::DataPath { peer, blocked });
+        }
+    }
     opened.keep();
-    establish(shared, stream, peer, &agreement, peer_offer.regions, true);
+    establish(shared, stream, peer, &agreement, peer_offer, Some(attempt.terms()));
     Ok(cid)
 }
 
@@ -225,7 +254,7 @@ async fn find_next_hop<H: Host>(shared: &Shared<H>, agreement: &mut Agreement) {
 
 /// Connects by TCP from the node's address, because the peer takes the source address of the TCP connection for
 /// our Falcon address.
-async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
+pub(super) async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = if peer.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.bind(own_end)?;
     let stream = socket.connect(peer).await?;
@@ -276,23 +305,36 @@ pub(super) async fn accept<H: Host>(
         () = place.displaced() => Err(Declined::GaveWay),
     };
     drop(place);
+    let origin = Origin::Stranger(Source::of(peer.ip()));
     match outcome {
-        Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer.regions, false),
+        Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer, None),
+        Err(Declined::Alive { cid, peer_cid, spi }) => {
+            count(&shared.counters.asked);
+            send_last(&stream, &life::answer(&shared, peer, cid, peer_cid, spi));
+        }
         Err(Declined::Answered(reason, text)) => {
             count(&shared.counters.declined);
-            shared.events.warn(format!("offer of {peer} declined: {text}"));
-            reject(&shared, &mut stream, reason, &text).await;
+            shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {text}"));
+            reject(&mut stream, reason, &text).await;
         }
-        Err(Declined::GaveWay) => reject(&shared, &mut stream, Rejection::Busy, GAVE_WAY).await,
+        Err(Declined::GaveWay) => {
+            count(&shared.counters.displaced);
+            reject(&mut stream, Rejection::Busy, GAVE_WAY).await;
+        }
+        Err(Declined::Unproven(blocked)) => {
+            count(&shared.counters.unproven);
+            let text = || format!("{peer} is not connected, although TCP reaches it: {blocked}");
+            shared.events.add(origin, Level::Warning, text);
+        }
         Err(Declined::Broken(error)) => {
             if matches!(error, WireError::Ended(_)) {
                 count(&shared.counters.broken_off);
             }
             count_wire_error(&shared.counters, &error);
-            shared.events.warn(format!("handshake of {peer} failed: {error}"));
+            shared.events.add(origin, Level::Warning, || format!("handshake of {peer} failed: {error}"));
             let reason =
                 if matches!(error, WireError::Version(_)) { Rejection::Version } else { Rejection::Offer };
-            reject(&shared, &mut stream, reason, &error.to_string()).await;
+            reject(&mut stream, reason, &error.to_string()).await;
         }
     }
 }
@@ -303,8 +345,18 @@ pub(super) enum Declined {
     Answered(Rejection, String),
     /// The peer violated the protocol, or the TCP connection ended.
     Broken(WireError),
+    /// The data path does not carry Falcon packets. The peer knows it too.
+    Unproven(Blocked),
     /// Another handshake took the place of this one.
     GaveWay,
+    /// It is no handshake, but a sign of life of a peer that has a connection.
+    Alive {
+        /// CID of the connection here, and at the peer.
+        cid: u32,
+        peer_cid: u32,
+        /// SPI of packets to this end.
+        spi: u32,
+    },
 }
 
 impl From<WireError> for Declined {
@@ -321,8 +373,10 @@ async fn answer<H: Host>(
 ) -> Result<(Agreement, Offer), Declined> {
     stream.set_nodelay(true).map_err(WireError::from)?;
     let first = read_message(stream, shared.timing.first_message).await?;
-    let Message::Hello { offer: peer_offer, .. } = first else {
-        return Err(WireError::Garbage("the first message is not hello".into()).into());
+    let peer_offer = match first {
+        Message::Hello { offer, .. } => offer,
+        Message::Alive { cid, peer_cid, spi } => return Err(Declined::Alive { cid, peer_cid, spi }),
+        _ => return Err(WireError::Garbage("the first message is not hello".into()).into()),
     };
     place.heard();
     check_share(shared, Source::of(peer.ip()))?;
@@ -333,6 +387,8 @@ async fn answer<H: Host>(
     let terms = Terms { rack_tlp: Some(rack_tlp), ..Terms::of(&peer_offer) };
     let mut own = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
     check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    let region = if peer_offer.proof.is_some() { proof::region(shared) } else { None };
+    own.proof = region.as_ref().map(|(_, key)| key.0);
     let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;
     // The clock in the offer is that of now, not of the time before the search.
     own.time = shared.host.local().clock_ps;
@@ -344,16 +400,22 @@ async fn answer<H: Host>(
     shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
     let opened = Opened { shared, cid: Some(cid) };
     match exchange(shared, stream, &Message::Accept { offer: Box::new(own), path_mtu }).await? {
-        Message::Ready => opened.keep(),
+        Message::Ready => {}
         _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
     }
+    if let (Some(_), Some(peers)) = (&region, peer_offer.proof)
+        && let Some(blocked) = proof::prove(shared, stream, &agreement, RKey(peers)).await?
+    {
+        return Err(Declined::Unproven(blocked));
+    }
+    opened.keep();
     Ok((agreement, *peer_offer))
 }
 
 /// Checks that a source does not exceed its limit of connections, so that it cannot fill the connection table.
 fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declined> {
     let of_source =
-        |session: &&Arc<Session>| !session.connected_here && Source::of(session.peer.ip()) == source;
+        |session: &&Arc<Session>| !session.connected_here() && Source::of(session.peer.ip()) == source;
     let established = lock(&shared.sessions).values().filter(of_source).count();
     let most = shared.limits.connections_per_source;
     // `begun` includes this handshake.
@@ -366,12 +428,23 @@ fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declin
     Err(Declined::Answered(Rejection::TableFull, text))
 }
 
-/// Rejects a peer that may not begin a handshake. Sends the reason only if that does not block.
+/// Rejects a peer that may not begin a handshake.
 pub(super) fn turn_away(stream: &TcpStream) {
-    let busy = Message::Reject { reason: Rejection::Busy, text: TURNED_AWAY.to_owned() };
-    if let Ok(frame) = encode(&busy) {
-        // A new connection has space in its send buffer. If not, the peer only sees the end of the connection.
-        let _ = stream.try_write(&frame);
+    try_reject(stream, Rejection::Busy, TURNED_AWAY);
+}
+
+/// Sends the reason only if that does not block. A task that waited for a peer to read it would have no place among the
+/// handshakes any more, so there could be any number.
+fn try_reject(stream: &TcpStream, reason: Rejection, text: &str) {
+    send_last(stream, &Message::Reject { reason, text: shortened(text) });
+}
+
+/// Sends the last message of a handshake, if that does not block.
+fn send_last(stream: &TcpStream, message: &Message) {
+    if let Ok(frame) = encode(message) {
+        // The few messages of a handshake leave space in the send buffer. If not, the peer only sees the end of the
+        // connection.
+        let _ = SockRef::from(stream).send(&frame);
     }
 }
 
@@ -384,11 +457,9 @@ fn declined_by_host(error: HostError) -> Declined {
 }
 
 /// Sends the reason to the peer, and closes the connection so that the peer can still read it.
-async fn reject<H: Host>(shared: &Shared<H>, stream: &mut TcpStream, reason: Rejection, text: &str) {
-    let message = Message::Reject { reason, text: shortened(text) };
-    if write_message(stream, &message, shared.timing.patience).await.is_ok() {
-        let _ = stream.shutdown().await; // an error means that the peer has closed already
-    }
+async fn reject(stream: &mut TcpStream, reason: Rejection, text: &str) {
+    try_reject(stream, reason, text);
+    let _ = stream.shutdown().await; // it does not wait; an error means that the peer has closed already
 }
 
 #[cfg(test)]

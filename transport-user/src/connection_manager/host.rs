@@ -2,19 +2,24 @@
 //! implementation.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use transport_common::ids::Cid;
+use transport_common::ids::{Cid, RKey};
 
 use super::agreement::Agreement;
 use super::message::RegionAdvertisement;
+use super::path_watch::PathState;
+use super::proof::Proof;
 use super::security_watch::Refusals;
 use crate::mac::Mac;
 
-/// A node as the connection manager uses it. Every method except [`Host::next_hop`] returns without waiting for
-/// the network.
+/// A node as the connection manager uses it. Every method except [`Host::next_hop`] and [`Host::prove`] returns without
+/// waiting for the network.
 pub trait Host: Send + Sync + 'static {
     /// A CID that is reserved for one connection. Dropping it frees the CID.
     type Reservation: Send + 'static;
+    /// A region into which a peer may WRITE. Dropping it deregisters it.
+    type Region: Send + 'static;
 
     /// Returns the current addresses, limits and clock of this end.
     fn local(&self) -> LocalEnd;
@@ -28,8 +33,8 @@ pub trait Host: Send + Sync + 'static {
     /// Returns the CID of a reservation.
     fn reserved(reservation: &Self::Reservation) -> Cid;
 
-    /// Returns the MAC address of the next hop to a peer, if it can be resolved. Only this method may wait for the
-    /// network, for about a second. It does not block its thread.
+    /// Returns the MAC address of the next hop to a peer, if it can be resolved. It may wait for the network, for about a
+    /// second. It does not block its thread.
     fn next_hop(&self, peer: IpAddr) -> impl Future<Output = Option<Mac>> + Send;
 
     /// Opens this end's half. From now on, packets for the CID are accepted.
@@ -38,8 +43,21 @@ pub trait Host: Send + Sync + 'static {
     /// [`HostError::Refused`] with a text that says why.
     fn open(&self, reservation: Self::Reservation, agreement: &Agreement) -> Result<(), HostError>;
 
+    /// Registers a region of at least `length` bytes for the proof of a data path, if there is room for one.
+    fn proof_region(&self, length: u32) -> Option<(Self::Region, RKey)>;
+
+    /// WRITEs a short packet and one of full size into a peer's region over a connection. Returns when both are acknowledged,
+    /// or at the limit. It does not block its thread.
+    fn prove(&self, cid: Cid, region: RKey, limit: Duration) -> impl Future<Output = Proof> + Send;
+
     /// Returns the health of a connection.
     fn health(&self, cid: Cid) -> Health;
+
+    /// Returns how many packets of the peer the datapath has taken, acknowledgements included. It may take long to read.
+    fn packets_received(&self, cid: Cid) -> u64;
+
+    /// Returns how many operations and receives of a connection have not completed.
+    fn outstanding(&self, cid: Cid) -> usize;
 
     /// Closes a connection. All outstanding operations complete with `DeadConn` (D-89). Does nothing if there is
     /// no such connection.
@@ -48,6 +66,12 @@ pub trait Host: Send + Sync + 'static {
     /// Returns what the security checks of connections have refused. It may be empty if that has not changed since the
     /// last call.
     fn refusals(&self) -> Vec<Refusals>;
+
+    /// Returns what has changed of this end since the last call, as sentences for people.
+    fn news(&self) -> Vec<String>;
+
+    /// Returns the state of the data path of every connection, static ones included.
+    fn paths(&self) -> Vec<PathState>;
 
     /// Returns the regions that peers may know.
     fn regions(&self) -> Vec<RegionAdvertisement>;

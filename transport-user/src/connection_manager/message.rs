@@ -2,8 +2,10 @@
 //!
 //! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is `Hello` -> `Accept`
 //! (or `Reject`) -> `Ready`. Between `Hello` and `Accept`, ends that search for the MTU of the path exchange `Probe` and
-//! `Path`. Then each end sends `Heartbeat` every second, `Regions` when its registered regions
-//! change, `File` for file transfers, and `Close` at the end.
+//! `Path`. After `Ready`, ends that prove the data path exchange `Proof`. Then each end sends `Heartbeat` ten times in the
+//! time after which the peer would count as dead, `Regions` when its registered regions change, `File` for file transfers,
+//! `Probe` when the path is searched again, and `Close` at the end. While the end that has connected hears nothing, it asks
+//! with `Alive` over another TCP connection.
 
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tokio::time::timeout;
 use transport_common::queues::REGIONS;
 
 use super::path_mtu::ProbeOffer;
+use super::proof::Proof;
 use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
@@ -25,6 +28,8 @@ pub const VERSION: u32 = 1;
 pub const LARGEST_MESSAGE: usize = 64 << 10;
 /// Longest name or text that a peer may send, bytes.
 pub(super) const LONGEST_TEXT: usize = 255;
+/// Longest path of a file that a peer may send, bytes.
+const LONGEST_PATH: usize = 1023;
 
 /// A message between connection managers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +44,9 @@ pub enum Message {
         /// The offer of the connecting end.
         offer: Box<Offer>,
     },
-    /// The accepting end takes probes here, and sends probes from there to the port in the offer of the connecting end.
+    /// The sender takes probes here. During the handshake it comes from the accepting end, which sends its probes to the port
+    /// in the offer of the connecting end. On an established connection, the end whose packets are lost sends it, and the
+    /// other end answers with its own; then both search.
     Probe {
         /// Where it takes probes.
         probe: ProbeOffer,
@@ -67,6 +74,12 @@ pub enum Message {
     },
     /// The half of the connecting end is open as well. Both ends may send requests.
     Ready,
+    /// What came of the packets by which the sender proves its direction of the data path. Both ends send it after `Ready`
+    /// if both have offered a region for the proof.
+    Proof {
+        /// The outcome.
+        proof: Proof,
+    },
     /// The sender is alive, and has nothing else to send.
     Heartbeat,
     /// The regions that the sender has registered for access by peers have changed.
@@ -78,6 +91,16 @@ pub enum Message {
     File {
         /// The step.
         step: FileMessage,
+    },
+    /// The sender is alive, and asks for the same about the receiver; or the answer to that. It is the only message of its
+    /// TCP connection in each direction.
+    Alive {
+        /// CID of the receiver.
+        cid: u32,
+        /// CID of the sender.
+        peer_cid: u32,
+        /// SPI of Falcon packets to the receiver. Nobody else knows it.
+        spi: u32,
     },
     /// The connection ends. No message follows.
     Close {
@@ -100,6 +123,8 @@ pub enum Rejection {
     Offer,
     /// The node could not open its half.
     Node,
+    /// The node has no such connection.
+    Unknown,
 }
 
 /// The offer of one end for its half of a connection.
@@ -132,9 +157,17 @@ pub struct Offer {
     /// message in transport mode, so that a node that knows no tunnels still understands it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
+    /// Time in milliseconds after which a peer of which nothing arrives counts as dead, for both ends. The connecting end
+    /// decides. Not in the message if it is 5 seconds, so that a node that knows no other still understands it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u64>,
     /// Where the connecting end takes probes of the path. `None`: it does not search, and the accepting end sends no probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeOffer>,
+    /// R_Key of a region of this end, as long as its largest segment, into which the peer proves its direction of the data
+    /// path. The accepting end offers one in answer to an offer. `None`: the data path is not proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<u32>,
     /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
     /// Receive window for data, packets. The transmit window of the peer does not exceed it.
@@ -195,7 +228,8 @@ pub enum Via {
 /// A transfer begins with `Offer` (from the source) or `Fetch` (from the sink). The sink answers an offer with
 /// `Ready`. For every chunk, the source sends `Chunk` when the chunk is written or can be read, and the sink sends
 /// `Stored`. With SEND there is no `Chunk`, because the chunk itself arrives. `End` has the hash of the bytes that
-/// the source read. `Verdict` has the hash of the bytes that the sink stored.
+/// the source read. `Verdict` has the hash of the bytes that the sink stored. An end whose file system or whose turn keeps
+/// it waiting says so by `Waiting`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileMessage {
@@ -216,7 +250,7 @@ pub enum FileMessage {
         name: String,
         /// The operation that carries the content.
         via: Via,
-        /// Length of the file, bytes.
+        /// Number of bytes that cross. This is the length of the file, unless it is `sparse`.
         length: u64,
         /// Size of each chunk, bytes. The last chunk may be shorter.
         chunk: u32,
@@ -226,6 +260,14 @@ pub enum FileMessage {
         rkey: u32,
         /// Whether a file of that name may be replaced.
         overwrite: bool,
+        /// Kind and permission bits as in `st_mode`: a regular file, or a directory, which has no content. Not in the
+        /// message if it is a file that its owner may write and everybody may read, so that a node that knows no others
+        /// still understands it.
+        #[serde(default = "default_mode", skip_serializing_if = "is_default_mode")]
+        mode: u32,
+        /// The holes of the file. Not in the message if it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sparse: Option<Sparse>,
     },
     /// The sink is ready.
     Ready {
@@ -266,12 +308,43 @@ pub enum FileMessage {
     Abort {
         /// Number of the transfer.
         transfer: u64,
-        /// The reason, for people.
+        /// The reason, for people. It has no numbers and no paths of the sender.
         text: String,
+        /// Number of receives that the sink posted in all, if some of them wait for a SEND. The source sends so many
+        /// messages, and none is left that a later transfer would take for its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        posted: Option<u64>,
+    },
+    /// The sender waits for its file system or for its turn, and still wants the transfer.
+    Waiting {
+        /// Number of the transfer.
+        transfer: u64,
     },
 }
 
+/// A file with holes. What crosses is its data, one extent after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sparse {
+    /// Length of the file, bytes.
+    pub length: u64,
+    /// Begin and length of each extent of data, bytes, in order.
+    pub extents: Vec<(u64, u64)>,
+}
+
+/// Kind and permission bits of a file in an offer that has none.
+fn default_mode() -> u32 {
+    FileMessage::DEFAULT_MODE
+}
+
+fn is_default_mode(mode: &u32) -> bool {
+    *mode == FileMessage::DEFAULT_MODE
+}
+
 impl FileMessage {
+    /// Kind and permission bits of a file in an offer that has none: regular, mode 0644.
+    pub const DEFAULT_MODE: u32 = 0o100_644;
+
     /// Returns the number of the transfer.
     pub fn transfer(&self) -> u64 {
         match self {
@@ -282,7 +355,8 @@ impl FileMessage {
             | Self::Stored { transfer, .. }
             | Self::End { transfer, .. }
             | Self::Verdict { transfer, .. }
-            | Self::Abort { transfer, .. } => *transfer,
+            | Self::Abort { transfer, .. }
+            | Self::Waiting { transfer } => *transfer,
         }
     }
 }
@@ -294,7 +368,7 @@ pub enum WireError {
     #[error("the TCP connection ended: {0}")]
     Ended(#[from] std::io::Error),
     /// No whole message arrived in time, or the peer did not read in time.
-    #[error("no whole message within {} s", .0.as_secs())]
+    #[error("nothing arrived for {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// The length exceeds [`LARGEST_MESSAGE`].
     #[error("a message has {0} bytes, but at most {LARGEST_MESSAGE} are allowed")]
@@ -355,24 +429,26 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Message, WireError> {
 impl Message {
     /// Checks the limits that the types do not enforce.
     fn check(&self) -> Result<(), WireError> {
-        let short = |text: &str| {
-            if text.len() <= LONGEST_TEXT {
-                Ok(())
-            } else {
-                Err(WireError::Garbage("a text is too long".into()))
-            }
+        let within = |text: &str, most: usize| match text.len() <= most {
+            true => Ok(()),
+            false => Err(WireError::Garbage("a text is too long".into())),
         };
+        let short = |text: &str| within(text, LONGEST_TEXT);
         match self {
             Self::Hello { offer, .. } | Self::Accept { offer, .. } => check_regions(&offer.regions),
             Self::Regions { regions } => check_regions(regions),
             Self::Reject { text, .. } | Self::Close { text } => short(text),
             Self::File { step: FileMessage::Abort { text, .. } } => short(text),
             Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => {
-                short(name)
+                within(name, LONGEST_PATH)
             }
-            Self::File { .. } | Self::Probe { .. } | Self::Path { .. } | Self::Ready | Self::Heartbeat => {
-                Ok(())
-            }
+            Self::File { .. }
+            | Self::Probe { .. }
+            | Self::Path { .. }
+            | Self::Alive { .. }
+            | Self::Ready
+            | Self::Proof { .. }
+            | Self::Heartbeat => Ok(()),
         }
     }
 }

@@ -1,16 +1,18 @@
 //! The connection manager: opens and closes connections over TCP, out of band.
 //!
 //! It listens on the node's address. The connecting end sends its [`Offer`]. Both ends search for the largest packet that
-//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
-//! shows that the peer is alive: each end sends a message every second. When the TCP connection breaks, the Falcon
-//! connection is closed and all outstanding operations complete with `DeadConn` (D-89).
+//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end
+//! opens its half and sends `Ready`. Then both ends prove by Falcon packets that the data path carries them. After that, the
+//! TCP connection shows that the peer is alive (the module `life`). When it breaks, or nothing of the peer arrives for the
+//! patience of the connection, or the data path no longer carries its packets, the Falcon connection is closed and all
+//! outstanding operations complete with `DeadConn` (D-89).
 //!
 //! An unknown peer can use only few resources of the node. Handshakes and connections are limited in number (in
 //! total and per source), size and time. A silent peer does not keep others out. Every failure has a counter, and
 //! the node goes on serving. In plaintext mode (D-83) peers are not authenticated: any host that reaches the port
 //! can connect. Bind the node to a trusted network.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +25,22 @@ use transport_common::ids::Cid;
 
 mod admission;
 mod agreement;
+mod attempt;
+mod counters;
 mod events;
 mod handshake;
 mod host;
+mod life;
+mod log_limit;
 pub(crate) mod message;
 mod node_host;
+mod notices;
+mod path_check;
 mod path_mtu;
 mod path_search;
+mod path_watch;
+mod proof;
+mod reconnect;
 mod round_trip;
 mod security_watch;
 mod session;
@@ -39,20 +50,31 @@ mod tests;
 pub use admission::Limits;
 pub(crate) use admission::Source as PeerSource;
 use admission::{Admission, Admitted, Dialing};
-pub use agreement::{Agreement, Terms};
-use events::{Counters, EventLog, count};
-pub use events::{Event, ManagerStatistics};
+pub use agreement::{Agreement, PATIENCE, Terms};
+pub use counters::ManagerStatistics;
+use counters::{Counters, count};
+pub use events::Event;
+use events::EventLog;
+pub(crate) use events::{Level, Origin};
 pub use handshake::ConnectError;
 pub use host::{Health, Host, HostError, LocalEnd};
 pub(crate) use message::shortened;
 pub use message::{
     FileMessage, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer,
-    VERSION, Via, WireError,
+    Sparse, VERSION, Via, WireError,
 };
 pub use node_host::NodeHost;
+use notices::NoticeQueue;
+pub use notices::{Notice, Notices};
+use path_check::PathCheck;
 pub use path_mtu::ProbeOffer;
+pub use path_watch::PathState;
+pub use proof::{Blocked, Proof};
+pub use reconnect::Reconnecting;
+use reconnect::Reconnects;
 pub use round_trip::round_trip_of;
 pub use security_watch::Refusals;
+pub use session::DEFAULT_PATIENCE;
 pub use session::SessionInfo;
 use session::{Session, farewell};
 
@@ -60,8 +82,6 @@ use crate::parameters::Tuning;
 
 /// Length of the queue of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Capacity of the queue of notices for the node.
-const NOTICES: usize = 1024;
 
 /// Options of the connection manager.
 #[derive(Clone, Copy, Debug)]
@@ -79,22 +99,14 @@ pub struct ManagerOptions {
 /// Heartbeats and time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Time between heartbeats. Default 1 s.
+    /// Longest time between heartbeats. Default 500 ms. There are at least ten in the time of the patience.
     pub heartbeat: Duration,
-    /// A peer that sends no whole message for this time, or does not read for this time, counts as dead. Default 5
-    /// s.
+    /// A peer of which nothing arrives for this time, neither a whole message nor a Falcon packet, counts as dead. So does
+    /// one that does not read for twice the time. Default 5 s. The connecting end decides for both ends, by
+    /// [`Terms::patience`] or by this. A handshake may take this time for each of its messages.
     pub patience: Duration,
     /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
     pub first_message: Duration,
-}
-
-/// A notice from the manager to the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The peer of a connection sent a step of a file transfer.
-    File(Cid, FileMessage),
-    /// A connection ended.
-    Ended(Cid),
 }
 
 /// Why the manager could not start.
@@ -156,9 +168,12 @@ struct Shared<H> {
     limits: Limits,
     admission: Arc<Admission>,
     dialing: Dialing,
+    /// Connections whose data path is being proven.
+    proving: Mutex<HashSet<Cid>>,
     counters: Counters,
     events: EventLog,
-    notices: mpsc::Sender<Notice>,
+    notices: NoticeQueue,
+    reconnects: Reconnects,
 }
 
 /// The connection manager of a node. Dropping it stops listening. [`ConnectionManager::shut_down`] also closes all
@@ -167,7 +182,7 @@ pub struct ConnectionManager<H: Host> {
     shared: Arc<Shared<H>>,
     local: SocketAddr,
     listener: JoinHandle<()>,
-    watch: JoinHandle<()>,
+    watches: [JoinHandle<()>; 2],
 }
 
 impl<H: Host> ConnectionManager<H> {
@@ -175,23 +190,16 @@ impl<H: Host> ConnectionManager<H> {
     ///
     /// # Errors
     /// The manager cannot listen on the address.
-    pub async fn start(
-        host: H,
-        options: ManagerOptions,
-    ) -> Result<(Self, mpsc::Receiver<Notice>), StartError> {
+    pub async fn start(host: H, options: ManagerOptions) -> Result<(Self, Notices), StartError> {
         let end = host.local();
         let place = ListeningPlace::take(end.address, options.port, end.interface_index)?;
         Ok(Self::start_at(place, host, options))
     }
 
     /// Starts with a socket that already listens.
-    pub(crate) fn start_at(
-        place: ListeningPlace,
-        host: H,
-        options: ManagerOptions,
-    ) -> (Self, mpsc::Receiver<Notice>) {
+    pub(crate) fn start_at(place: ListeningPlace, host: H, options: ManagerOptions) -> (Self, Notices) {
         let ListeningPlace { listener, local } = place;
-        let (notices, receiver) = mpsc::channel(NOTICES);
+        let (notices, receiver) = NoticeQueue::new();
         let shared = Arc::new(Shared {
             host,
             tuning: options.tuning,
@@ -200,13 +208,18 @@ impl<H: Host> ConnectionManager<H> {
             limits: options.limits,
             admission: Admission::new(options.limits),
             dialing: Dialing::default(),
+            proving: Mutex::default(),
             counters: Counters::default(),
             events: EventLog::default(),
             notices,
+            reconnects: Reconnects::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
-        let watch = tokio::spawn(security_watch::watch(Arc::clone(&shared)));
-        (Self { shared, local, listener, watch }, receiver)
+        let watches = [
+            tokio::spawn(security_watch::watch(Arc::clone(&shared))),
+            tokio::spawn(path_watch::watch(Arc::clone(&shared))),
+        ];
+        (Self { shared, local, listener, watches }, receiver)
     }
 
     /// Returns the address on which it listens.
@@ -222,13 +235,22 @@ impl<H: Host> ConnectionManager<H> {
         handshake::connect(&self.shared, peer, port, terms).await
     }
 
-    /// Closes a connection and informs the peer. Returns false if no session has this CID.
+    /// Closes a connection and informs the peer, or gives up a lost one that is being set up again. Returns false if
+    /// neither has this CID.
     pub async fn close(&self, cid: Cid) -> bool {
+        if self.shared.reconnects.stop(cid) {
+            self.shared.events.note(format!("connection {}, which was lost, is given up", cid.0));
+            return true;
+        }
+        self.close_because(cid, session::BY_USER).await
+    }
+
+    async fn close_because(&self, cid: Cid, reason: &str) -> bool {
         let Some(session) = self.session(cid) else { return false };
         // The datapath closes first, so that it sends nothing more. A session that has just ended has closed it
         // already.
         self.shared.host.close(cid);
-        let _ = session.outgoing.send(farewell("closed by its user")).await;
+        let _ = session.outgoing.send(farewell(reason)).await;
         true
     }
 
@@ -238,6 +260,32 @@ impl<H: Host> ConnectionManager<H> {
             Some(session) => session::send_step(&session, step).await,
             None => false,
         }
+    }
+
+    /// Sends a step of a file transfer like [`Self::send_file_step`], but without waiting. Returns false if there is no
+    /// space for it as well: the peer does not read.
+    pub(crate) fn try_send_file_step(&self, cid: Cid, step: FileMessage) -> bool {
+        self.session(cid).is_some_and(|session| session.outgoing.try_send(Message::File { step }).is_ok())
+    }
+
+    /// Logs what came of something that the peer of a connection began. The log has only so much space for each peer.
+    pub(crate) fn log_of_peer(&self, peer: IpAddr, level: Level, text: impl FnOnce() -> String) {
+        self.shared.events.log(Origin::Peer(PeerSource::of(peer)), level, text);
+    }
+
+    /// Returns the lost connections that are being set up again, by the CID that they had.
+    pub fn reconnecting(&self) -> Vec<Reconnecting> {
+        self.shared.reconnects.list()
+    }
+
+    /// Returns whether a connection is set up again when it is lost.
+    pub(crate) fn reconnects(&self, cid: Cid) -> bool {
+        self.session(cid).is_some_and(|session| session.dialled.is_some_and(|terms| terms.reconnect))
+    }
+
+    /// Returns the connection that has taken the place of a lost one.
+    pub fn successor(&self, lost: Cid) -> Option<Cid> {
+        self.shared.reconnects.successor(lost)
     }
 
     /// Returns all sessions, sorted by local CID.
@@ -270,9 +318,10 @@ impl<H: Host> ConnectionManager<H> {
     /// Stops listening, closes all connections of the manager and informs their peers.
     pub async fn shut_down(&self) {
         self.listener.abort();
+        self.shared.reconnects.stop_all();
         let sessions: Vec<_> = lock(&self.shared.sessions).keys().copied().collect();
         for cid in sessions {
-            self.close(cid).await;
+            self.close_because(cid, session::GOING_DOWN).await;
         }
         let deadline = tokio::time::Instant::now() + self.shared.timing.patience;
         while !lock(&self.shared.sessions).is_empty() && tokio::time::Instant::now() < deadline {
@@ -288,7 +337,8 @@ impl<H: Host> ConnectionManager<H> {
 impl<H: Host> Drop for ConnectionManager<H> {
     fn drop(&mut self) {
         self.listener.abort();
-        self.watch.abort();
+        self.watches.iter().for_each(JoinHandle::abort);
+        self.shared.reconnects.stop_all();
     }
 }
 
@@ -299,23 +349,25 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Most likely there are no free file descriptors: wait until some are closed.
-                shared.events.warn(format!("cannot accept a peer: {error}"));
+                shared.events.flood(|| format!("cannot accept a peer: {error}"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         count(&shared.counters.tcp_accepted);
+        let origin = Origin::Stranger(PeerSource::of(peer.ip()));
         let place = match shared.admission.admit(peer.ip()) {
             Admitted::Free(place) => place,
             Admitted::Displacing(place, source) => {
-                count(&shared.counters.displaced);
-                shared.events.flood(|| format!("a handshake of {source} is ended to make place for {peer}"));
+                let text = || format!("a handshake of {source} is ended to make place for {peer}");
+                shared.events.add(origin, Level::Warning, text);
                 place
             }
             Admitted::Refused => {
                 count(&shared.counters.refused_busy);
                 let most = shared.limits.handshakes_per_source;
-                shared.events.flood(|| format!("{peer} rejected: it has {most} unfinished handshakes"));
+                let text = || format!("{peer} rejected: it has {most} unfinished handshakes");
+                shared.events.add(origin, Level::Warning, text);
                 handshake::turn_away(&stream);
                 continue;
             }
@@ -330,34 +382,51 @@ fn establish<H: Host>(
     stream: TcpStream,
     peer: SocketAddr,
     agreement: &Agreement,
-    peer_regions: Vec<RegionAdvertisement>,
-    connected_here: bool,
+    peer_offer: Offer,
+    dialled: Option<Terms>,
 ) {
     let (outgoing, queue) = mpsc::channel(session::OUTGOING);
     let connection = &agreement.connection;
+    // The connecting end decides. One that says nothing has the patience of every release, and hears often enough of this
+    // end whatever this end's patience is.
+    let patience = match dialled {
+        Some(terms) => terms.patience,
+        None => peer_offer.patience(),
+    };
+    let longest_stall = path_check::longest_stall(&shared.tuning, &connection.tuning, round_trip_of(&stream));
+    // A node that proves the data path also searches for the path's MTU again.
+    let peer_searches = agreement.path_mtu.is_some() && peer_offer.proof.is_some();
     let session = Arc::new(Session {
         local_cid: connection.local_cid,
         peer_cid: connection.peer_cid,
         peer,
-        connected_here,
+        dialled,
+        patience: patience.unwrap_or(shared.timing.patience),
+        life: life::Life::default(),
+        rx_spi: connection.security.rx_spi,
+        tx_spi: connection.security.tx_spi,
         mtu: agreement.mtu,
         path_mtu: agreement.path_mtu,
-        peer_regions: Mutex::new(peer_regions),
+        peer_regions: Mutex::new(peer_offer.regions),
+        path: PathCheck::new(peer_searches, longest_stall, connection.peer_mac),
         outgoing,
     });
     lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
     count(&shared.counters.established);
-    let way = if connected_here { "to" } else { "from" };
-    shared.events.note(format!(
-        "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",
-        connection.local_cid.0,
-        connection.peer_cid.0,
-        agreement.mtu,
-        if agreement.path_mtu.is_some() { "of the path" } else { "of the interfaces" },
-        if connection.ordered { "ordered" } else { "unordered" },
-        connection.ulp,
-        connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),
-    ));
+    let way = if dialled.is_some() { "to" } else { "from" };
+    let text = || {
+        format!(
+            "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",
+            connection.local_cid.0,
+            connection.peer_cid.0,
+            agreement.mtu,
+            if agreement.path_mtu.is_some() { "of the path" } else { "that of the path was not found" },
+            if connection.ordered { "ordered" } else { "unordered" },
+            connection.ulp,
+            connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),
+        )
+    };
+    shared.events.add(session.origin(), Level::Note, text);
     tokio::spawn(session::serve(Arc::clone(shared), session, stream, queue));
 }
 

@@ -8,17 +8,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
+use tokio::time::{Instant, timeout_at};
 use tracing::debug;
+use transport_common::connection::Statistics;
 use transport_common::ids::{Cid, RKey};
 use transport_common::security::SecurityDrops;
+use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::Picoseconds;
 
 use super::agreement::Agreement;
 use super::host::{Health, Host, HostError, LocalEnd};
 use super::lock;
 use super::message::RegionAdvertisement;
+use super::path_watch::PathState;
+use super::proof::Proof;
 use super::security_watch::Refusals;
-use crate::{Access, CidReservation, ConnectionInfo, ConnectionState, Error, LocalCid, Mac, Node};
+use crate::{
+    Access, CidReservation, ConnectionInfo, ConnectionState, Error, LocalCid, Mac, MemoryRegion, Node,
+};
 
 /// The host by which a [`super::ConnectionManager`] opens connections of a node. Clones refer to the same host.
 #[derive(Clone, Debug)]
@@ -56,6 +63,7 @@ impl NodeHost {
 
 impl Host for NodeHost {
     type Reservation = CidReservation;
+    type Region = MemoryRegion;
 
     fn local(&self) -> LocalEnd {
         let device = self.node.device();
@@ -90,12 +98,44 @@ impl Host for NodeHost {
         self.node.open(open).map(drop).map_err(|error| HostError::Refused(error.to_string()))
     }
 
+    fn proof_region(&self, length: u32) -> Option<(MemoryRegion, RKey)> {
+        let access = Access { remote_write: true, ..Access::LOCAL };
+        let region = self.node.register_temporary(length as usize, access);
+        let region = region.inspect_err(|error| debug!("{error}")).ok()?;
+        let key = region.key();
+        Some((region, key))
+    }
+
+    async fn prove(&self, cid: Cid, region: RKey, limit: Duration) -> Proof {
+        let Some(connection) = self.node.connection(cid) else { return Proof::default() };
+        let full = connection.max_segment();
+        let Ok(zeros) = self.node.allocate(full as usize) else { return Proof::default() };
+        let end = Instant::now() + limit;
+        // An operation that is left alone goes on, until the connection is closed.
+        let write = async |length: u32| {
+            let write = connection.write(&zeros, 0, region, 0, length.into());
+            matches!(timeout_at(end, write).await, Ok(Ok(())))
+        };
+        let (short, full) = tokio::join!(write(BLOCK_BYTES.min(full)), write(full));
+        let heard = connection.info().is_ok_and(|info| heard(&info) > 0);
+        Proof { short, full, heard }
+    }
+
     fn health(&self, cid: Cid) -> Health {
         match self.node.connection(cid).map(|connection| connection.state()) {
             Some(ConnectionState::Open) => Health::Open,
             Some(ConnectionState::Fatal) => Health::Fatal,
             Some(ConnectionState::Closed | ConnectionState::Closing) | None => Health::Closed,
         }
+    }
+
+    fn packets_received(&self, cid: Cid) -> u64 {
+        let info = self.node.connection(cid).and_then(|connection| connection.info().ok());
+        info.map_or(0, |info| heard(&info))
+    }
+
+    fn outstanding(&self, cid: Cid) -> usize {
+        self.node.connection(cid).map_or(0, |connection| connection.outstanding())
     }
 
     fn close(&self, cid: Cid) {
@@ -120,6 +160,25 @@ impl Host for NodeHost {
         self.node.connections().into_iter().map(of).collect()
     }
 
+    fn news(&self) -> Vec<String> {
+        self.node.take_news()
+    }
+
+    fn paths(&self) -> Vec<PathState> {
+        let state = |info: ConnectionInfo| PathState {
+            cid: info.local_cid,
+            generation: info.generation,
+            peer: info.peer_address,
+            failed: info.state == ConnectionState::Fatal,
+            outstanding: info.request_tx.unacknowledged + info.data_tx.unacknowledged,
+            oldest: [info.request_tx.base_psn, info.data_tx.base_psn],
+            timeouts: info.statistics.retransmitted_timeout,
+            heard: heard(&info),
+            nacks: info.statistics.nacks_received,
+        };
+        self.node.connections().into_iter().map(state).collect()
+    }
+
     fn regions(&self) -> Vec<RegionAdvertisement> {
         let offered = |region: &crate::RegionInfo| region.access != Access::LOCAL;
         let advertise = |region: crate::RegionInfo| RegionAdvertisement {
@@ -130,6 +189,12 @@ impl Host for NodeHost {
         };
         self.node.regions().into_iter().filter(offered).map(advertise).collect()
     }
+}
+
+/// Returns the number of packets that arrived, with acknowledgements.
+fn heard(info: &ConnectionInfo) -> u64 {
+    let Statistics { packets_received, acks_received, nacks_received, .. } = *info.statistics;
+    packets_received + acks_received + nacks_received
 }
 
 /// Reads the clock from which IVs are taken: the kernel's monotonic clock (D-12).

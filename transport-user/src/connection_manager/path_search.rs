@@ -76,8 +76,8 @@ pub(super) async fn search<H: Host>(
         if mtu.is_none() {
             shared.events.flood(|| {
                 format!(
-                    "no probe of {LEAST_MTU} bytes crosses the path {way} {}: the MTU of the interfaces is used; if a firewall \
-                     drops UDP between the nodes, let it pass",
+                    "no probe of {LEAST_MTU} bytes crosses the path {way} {}: the MTU of the interfaces is used, or {LEAST_MTU} if \
+                     Falcon packets of that size do not pass; if a firewall drops UDP between the nodes, let it pass",
                     peer.ip()
                 )
             });

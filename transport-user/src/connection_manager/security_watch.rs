@@ -11,6 +11,8 @@ use transport_common::ids::Cid;
 use transport_common::security::SecurityDrops;
 
 use super::Shared;
+use super::admission::Source;
+use super::events::{Level, Origin};
 use super::host::Host;
 
 /// Time between two looks. So one connection and cause have at most one event per second (D-59).
@@ -33,20 +35,23 @@ pub struct Refusals {
     pub drops: SecurityDrops,
 }
 
-/// Looks every second, until it is aborted.
+/// Looks every second, until it is aborted. Also tells of events that were left out.
 pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut known = Known::default();
     loop {
         ticks.tick().await;
+        shared.events.tell_suppressed();
         let (all, now) = (shared.host.refusals(), Instant::now());
         if all.is_empty() {
             continue;
         }
         known.0.retain(|cid, _| all.iter().any(|refusals| refusals.cid == *cid));
         for refusals in &all {
-            known.news(refusals, now).into_iter().for_each(|text| shared.events.warn(text));
+            let origin = Origin::Peer(Source::of(refusals.peer));
+            let news = known.news(refusals, now).into_iter();
+            news.for_each(|text| shared.events.add(origin, Level::Warning, || text));
         }
     }
 }

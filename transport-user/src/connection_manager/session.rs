@@ -9,15 +9,30 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
-use transport_common::ids::Cid;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use transport_common::ids::{Cid, Spi};
 
-use super::events::count;
+use super::admission::Source;
+use super::agreement::Terms;
+use super::counters::count;
+use super::events::{Level, Origin};
 use super::host::{Health, Host};
+use super::life::{self, Life};
 use super::message::{
-    FileMessage, Message, RegionAdvertisement, WireError, read_message, shortened, write_message,
+    FileMessage, Message, RegionAdvertisement, WireError, decode, read_frame, shortened, write_message,
 };
-use super::{Notice, Shared, Timing, lock};
+use super::notices::SessionNotices;
+use super::path_check::{self, PathCheck};
+use super::round_trip::round_trip_of;
+use super::{Shared, Timing, lock, reconnect};
+
+/// Time after which a peer of which nothing arrives counts as dead, unless it is set.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
+/// The reasons in the last message of a session. With the first two, a user wanted the end.
+pub(super) const BY_USER: &str = "closed by its user";
+const CLOSED: &str = "closed";
+const FAILED: &str = "packet delivery failed";
+pub(super) const GOING_DOWN: &str = "the node goes down";
 
 /// Capacity of the queue of messages to send, per session. If the queue is full, the sender waits.
 pub(super) const OUTGOING: usize = 64;
@@ -33,6 +48,10 @@ pub struct SessionInfo {
     pub peer: SocketAddr,
     /// Whether this end is the connecting end.
     pub connected_here: bool,
+    /// Time in milliseconds after which the peer counts as dead if nothing of it arrives.
+    pub patience_ms: u64,
+    /// Whether this end sets the connection up again when it is lost.
+    pub reconnects: bool,
     /// IP MTU that both ends use, bytes.
     pub mtu: u32,
     /// Largest IP packet that crosses the path in both directions, bytes, up to the MTU of the interfaces. `None` if it was
@@ -47,20 +66,39 @@ pub(super) struct Session {
     pub(super) local_cid: Cid,
     pub(super) peer_cid: Cid,
     pub(super) peer: SocketAddr,
-    pub(super) connected_here: bool,
+    /// The terms of the connection, if this end is the connecting end.
+    pub(super) dialled: Option<Terms>,
+    /// Time after which the peer counts as dead if nothing of it arrives.
+    pub(super) patience: Duration,
+    pub(super) life: Life,
+    /// SPI of Falcon packets to this end, and to the peer.
+    pub(super) rx_spi: Spi,
+    pub(super) tx_spi: Spi,
     pub(super) mtu: u32,
     pub(super) path_mtu: Option<u32>,
     pub(super) peer_regions: Mutex<Vec<RegionAdvertisement>>,
     pub(super) outgoing: mpsc::Sender<Message>,
+    pub(super) path: PathCheck,
 }
 
 impl Session {
+    /// Returns who causes its events. The user causes those of connections that the node has opened.
+    pub(super) fn origin(&self) -> Origin {
+        if self.connected_here() { Origin::Node } else { Origin::Peer(Source::of(self.peer.ip())) }
+    }
+
+    pub(super) fn connected_here(&self) -> bool {
+        self.dialled.is_some()
+    }
+
     pub(super) fn info(&self) -> SessionInfo {
         SessionInfo {
             local_cid: self.local_cid.0,
             peer_cid: self.peer_cid.0,
             peer: self.peer,
-            connected_here: self.connected_here,
+            connected_here: self.connected_here(),
+            patience_ms: self.patience.as_millis() as u64,
+            reconnects: self.dialled.is_some_and(|terms| terms.reconnect),
             mtu: self.mtu,
             path_mtu: self.path_mtu,
             peer_regions: lock(&self.peer_regions).clone(),
@@ -74,10 +112,23 @@ enum End {
     ByPeer(String),
     /// This end sent `Close`.
     Here,
+    /// This end sent `Close`, because the data path does not carry the connection's packets any more. The cause.
+    Path(String),
     /// Packet delivery of this end failed.
     Fatal,
     /// The TCP connection broke, or the peer was silent or violated the protocol.
     Broken(WireError),
+}
+
+impl End {
+    /// Returns whether the connection was lost: nobody wanted the end.
+    fn is_loss(&self) -> bool {
+        match self {
+            Self::ByPeer(text) => text != BY_USER && text != CLOSED,
+            Self::Here => false,
+            Self::Path(_) | Self::Fatal | Self::Broken(_) => true,
+        }
+    }
 }
 
 /// Serves a session until it ends. Then closes the connection and removes the session.
@@ -87,98 +138,124 @@ pub(super) async fn serve<H: Host>(
     stream: TcpStream,
     outgoing: mpsc::Receiver<Message>,
 ) {
+    let notices = shared.notices.of_session(session.local_cid);
+    let round_trip = round_trip_of(&stream);
     let (mut from_peer, mut to_peer) = stream.into_split();
     let end = tokio::select! {
-        end = receive(&shared, &session, &mut from_peer) => end,
-        end = transmit(&shared, session.local_cid, outgoing, &mut to_peer) => end,
+        end = receive(&session, &notices, &mut from_peer) => end,
+        end = transmit(&shared, &session, outgoing, &mut to_peer) => end,
+        error = life::watch(&shared, &session, round_trip) => End::Broken(error),
+        never = path_check::follow(&shared, &session) => match never {},
     };
+    let outstanding = shared.host.outstanding(session.local_cid);
     shared.host.close(session.local_cid);
+    if let Some(terms) = session.dialled.filter(|terms| terms.reconnect && end.is_loss()) {
+        reconnect::begin(&shared, session.local_cid, session.peer, terms);
+    }
     lock(&shared.sessions).remove(&session.local_cid);
-    record(&shared, &session, &end);
-    // Sending fails only if the node goes down.
-    let _ = shared.notices.send(Notice::Ended(session.local_cid)).await;
+    record(&shared, &session, &end, outstanding);
+    notices.ended();
 }
 
-fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End) {
-    let (counters, events) = (&shared.counters, &shared.events);
+fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End, outstanding: usize) {
+    let counters = &shared.counters;
     let name = format!("connection {} with {}", session.local_cid.0, session.peer);
-    match end {
+    let (level, text) = match end {
         End::ByPeer(text) => {
             count(&counters.closed_by_peer);
-            events.note(format!("{name} closed by the peer: {}", text.escape_debug()));
+            (Level::Note, format!("{name} closed by the peer: {}", text.escape_debug()))
         }
         End::Here => {
             count(&counters.closed_here);
-            events.note(format!("{name} closed"));
+            (Level::Note, format!("{name} closed"))
+        }
+        End::Path(cause) => {
+            count(&counters.path_lost);
+            (Level::Warning, format!("{name} ended: {cause}"))
         }
         End::Fatal => {
             count(&counters.fatal);
-            events.warn(format!("{name} failed: the peer does not acknowledge its packets"));
+            (Level::Warning, format!("{name} failed: the peer does not acknowledge its packets"))
         }
         End::Broken(error) => {
             count(&counters.peer_died);
             super::count_wire_error(counters, error);
-            events.warn(format!("{name} lost: {error}; outstanding operations completed with DeadConn"));
+            (Level::Warning, format!("{name} lost: {error}"))
         }
-    }
+    };
+    let text = match outstanding {
+        0 => text,
+        1 => format!("{text}; 1 outstanding operation completed with DeadConn"),
+        more => format!("{text}; {more} outstanding operations completed with DeadConn"),
+    };
+    shared.events.add(session.origin(), level, || text);
 }
 
-async fn receive<H: Host>(
-    shared: &Shared<H>,
-    session: &Session,
-    stream: &mut (impl AsyncRead + Unpin),
-) -> End {
+async fn receive(session: &Session, notices: &SessionNotices, stream: &mut (impl AsyncRead + Unpin)) -> End {
     loop {
-        let message = match read_message(stream, shared.timing.patience).await {
+        // The watch over the peer's life ends a session whose peer sends nothing.
+        let message = match read_frame(stream).await.and_then(|frame| decode(&frame)) {
             Ok(message) => message,
             Err(error) => return End::Broken(error),
         };
+        session.life.heard();
         match message {
             Message::Heartbeat => {}
             Message::Regions { regions } => *lock(&session.peer_regions) = regions,
             Message::Close { text } => return End::ByPeer(text),
-            Message::File { step } => {
-                // A correct peer has few outstanding steps. If the queue is full, the peer sends too many, and the
-                // session ends instead of waiting.
-                if shared.notices.try_send(Notice::File(session.local_cid, step)).is_err() {
-                    return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
+            Message::File { step } => pass_on(session, notices, step).await,
+            Message::Probe { probe } => {
+                if let Err(text) = session.path.peer_probes(probe) {
+                    return End::Broken(WireError::Garbage(text));
                 }
             }
             Message::Hello { .. }
-            | Message::Probe { .. }
             | Message::Path { .. }
             | Message::Accept { .. }
             | Message::Reject { .. }
-            | Message::Ready => {
+            | Message::Alive { .. }
+            | Message::Ready
+            | Message::Proof { .. } => {
                 return End::Broken(WireError::Garbage("a second handshake".into()));
             }
         }
     }
 }
 
+/// Passes a step to the node. While the node does not take it, nothing of the peer is read, so its silence is not its own.
+async fn pass_on(session: &Session, notices: &SessionNotices, step: FileMessage) {
+    let passed = notices.file(step);
+    tokio::pin!(passed);
+    while timeout(life::heartbeat(session.patience), passed.as_mut()).await.is_err() {
+        session.life.heard();
+    }
+}
+
 async fn transmit<H: Host>(
     shared: &Shared<H>,
-    cid: Cid,
+    session: &Session,
     mut outgoing: mpsc::Receiver<Message>,
     stream: &mut (impl AsyncWrite + Unpin),
 ) -> End {
     let mut told = None;
-    let mut ticks = interval(shared.timing.heartbeat);
+    let cid = session.local_cid;
+    let mut ticks = interval(shared.timing.heartbeat.min(life::heartbeat(session.patience)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
             _ = ticks.tick() => match shared.host.health(cid) {
                 Health::Open => news(shared.host.regions(), &mut told),
-                Health::Fatal => farewell("packet delivery failed"),
-                Health::Closed => farewell("closed"),
+                Health::Fatal => farewell(FAILED),
+                Health::Closed => farewell(CLOSED),
             },
-            message = outgoing.recv() => message.unwrap_or_else(|| farewell("closed")),
+            message = outgoing.recv() => message.unwrap_or_else(|| farewell(CLOSED)),
         };
         let last = matches!(message, Message::Close { .. });
         let fatal = last && shared.host.health(cid) == Health::Fatal;
-        match write_message(stream, &message, shared.timing.patience).await {
+        // After an outage TCP takes longer than the outage was.
+        match write_message(stream, &message, 2 * session.patience).await {
             _ if fatal => return End::Fatal,
-            _ if last => return End::Here,
+            _ if last => return session.path.ended_by(&message).map_or(End::Here, End::Path),
             Ok(()) => {}
             Err(error) => return End::Broken(error),
         }
@@ -203,8 +280,8 @@ pub(super) fn farewell(text: &str) -> Message {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            heartbeat: Duration::from_secs(1),
-            patience: Duration::from_secs(5),
+            heartbeat: life::heartbeat(DEFAULT_PATIENCE),
+            patience: DEFAULT_PATIENCE,
             first_message: Duration::from_secs(1),
         }
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use transport_common::ids::RKey;
 use transport_common::queues::{AccessFlags, CONNECTIONS};
 use transport_common::security::{RemoteTime, SecurityDrops};
 use transport_common::units::Picoseconds;
@@ -16,7 +18,12 @@ use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
 
+mod floods;
+mod hostile;
+mod outages;
 mod path;
+mod path_loss;
+mod proof;
 mod rack_tlp;
 
 const LEFT: &str = "127.0.0.1";
@@ -29,12 +36,24 @@ struct FakeNode(Arc<Memory>);
 
 struct Memory {
     address: IpAddr,
-    mtu: u32,
+    mtu: Mutex<u32>,
     /// CIDs in use: reserved (`None`) or open.
     table: Mutex<BTreeMap<u32, Option<Agreement>>>,
     fatal: Mutex<Vec<Cid>>,
     regions: Mutex<Vec<RegionAdvertisement>>,
     refusals: Mutex<Vec<Refusals>>,
+    /// Falcon packets that arrived, of whatever connection.
+    packets: AtomicU64,
+    /// Outstanding operations of each connection.
+    outstanding: AtomicUsize,
+    news: Mutex<Vec<String>>,
+    paths: Mutex<Vec<PathState>>,
+    /// The longest packet that the data path from this node carries, bytes.
+    carries: Mutex<u32>,
+    /// Whether packets of the peer arrive.
+    hears: Mutex<bool>,
+    /// MAC address of the next hop to every peer, if the neighbour table has one.
+    next_hop: Mutex<Option<Mac>>,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -59,11 +78,18 @@ impl FakeNode {
         let address = address.parse().unwrap();
         Self(Arc::new(Memory {
             address,
-            mtu,
+            mtu: Mutex::new(mtu),
             table: Mutex::default(),
             fatal: Mutex::default(),
             regions: Mutex::default(),
             refusals: Mutex::default(),
+            packets: AtomicU64::default(),
+            outstanding: AtomicUsize::default(),
+            news: Mutex::default(),
+            paths: Mutex::default(),
+            carries: Mutex::new(u32::MAX),
+            hears: Mutex::new(true),
+            next_hop: Mutex::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -80,14 +106,16 @@ impl FakeNode {
 
 impl Host for FakeNode {
     type Reservation = FakeReservation;
+    type Region = ();
 
     fn local(&self) -> LocalEnd {
+        let mtu = *lock(&self.0.mtu);
         LocalEnd {
             address: self.0.address,
             interface_index: 1,
             mac: Mac([2, 0, 0, 0, 0, 1]),
-            mtu: self.0.mtu,
-            max_segment: self.0.mtu - 100,
+            mtu,
+            max_segment: mtu - 100,
             clock_ps: 77,
         }
     }
@@ -108,7 +136,7 @@ impl Host for FakeNode {
         if *lock(&self.0.unreachable) == Some(peer) {
             std::future::pending::<()>().await;
         }
-        None
+        *lock(&self.0.next_hop)
     }
 
     fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {
@@ -116,6 +144,18 @@ impl Host for FakeNode {
         assert_eq!(agreement.connection.local_cid, cid);
         lock(&self.0.table).insert(cid.0, Some(agreement.clone()));
         Ok(())
+    }
+
+    fn proof_region(&self, _: u32) -> Option<((), RKey)> {
+        Some(((), RKey(7)))
+    }
+
+    async fn prove(&self, cid: Cid, region: RKey, _: Duration) -> Proof {
+        assert_eq!(region, RKey(7));
+        let mtu = self.opened(cid).mtu;
+        let carries = *lock(&self.0.carries);
+        let heard = *lock(&self.0.hears);
+        Proof { short: carries > 0, full: carries >= mtu, heard }
     }
 
     fn health(&self, cid: Cid) -> Health {
@@ -129,6 +169,22 @@ impl Host for FakeNode {
         lock(&self.0.refusals).clone()
     }
 
+    fn packets_received(&self, _: Cid) -> u64 {
+        self.0.packets.load(Ordering::Relaxed)
+    }
+
+    fn outstanding(&self, _: Cid) -> usize {
+        self.0.outstanding.load(Ordering::Relaxed)
+    }
+
+    fn news(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.0.news))
+    }
+
+    fn paths(&self) -> Vec<PathState> {
+        lock(&self.0.paths).clone()
+    }
+
     fn close(&self, cid: Cid) {
         lock(&self.0.table).remove(&cid.0);
     }
@@ -140,15 +196,15 @@ impl Host for FakeNode {
 
 type Manager = ConnectionManager<FakeNode>;
 
-async fn start(node: FakeNode) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start(node: FakeNode) -> (Manager, Notices) {
     start_with(node, Timing { heartbeat: Duration::from_millis(20), ..Timing::default() }).await
 }
 
-async fn start_with(node: FakeNode, timing: Timing) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start_with(node: FakeNode, timing: Timing) -> (Manager, Notices) {
     start_limited(node, timing, Limits::default()).await
 }
 
-async fn start_limited(node: FakeNode, timing: Timing, limits: Limits) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start_limited(node: FakeNode, timing: Timing, limits: Limits) -> (Manager, Notices) {
     let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing, limits };
     ConnectionManager::start(node, options).await.expect("loopback")
 }
@@ -167,7 +223,7 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
-async fn pair() -> (Manager, mpsc::Receiver<Notice>, Manager, mpsc::Receiver<Notice>, Cid, Cid) {
+async fn pair() -> (Manager, Notices, Manager, Notices, Cid, Cid) {
     let (left, left_notices) = start(FakeNode::new(LEFT, 3000)).await;
     let (right, right_notices) = start(FakeNode::new(RIGHT, 1500)).await;
     let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap();
@@ -441,8 +497,8 @@ async fn silent_peers_keep_nobody_out() {
     }
     eventually("all are accepted", || node.statistics().tcp_accepted == silent.len() as u64).await;
     handshake_by_hand(&node).await;
-    assert_eq!(node.statistics().displaced, 1);
     hung_up(&mut silent[0]).await;
+    assert_eq!(node.statistics().displaced, 1);
     assert_eq!(node.statistics().refused_busy, 0);
 }
 
@@ -558,7 +614,9 @@ fn offer_by_hand() -> Offer {
         rack_tlp: false,
         ulp: Ulp::Rdma,
         tunnel: None,
+        patience_ms: None,
         probe: None,
+        proof: None,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },

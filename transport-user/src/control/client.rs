@@ -1,12 +1,14 @@
 //! The client's side of the control socket.
 
 use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
+use super::descriptors;
 use super::protocol::{Call, Envelope, Failure, Progress, Reply, Request, VERSION};
 use super::server::read_line;
 
@@ -73,7 +75,29 @@ impl Client {
         call: C,
         progress: impl FnMut(Progress),
     ) -> Result<C::Answer, ClientError> {
-        let result = self.request(call.into(), progress).await?;
+        self.answer::<C>(call, None, progress).await
+    }
+
+    /// Sends a request with an open file, such as [`request::Copy`](super::request::Copy).
+    ///
+    /// # Errors
+    /// As for [`Self::ask`].
+    pub async fn ask_with_file<C: Call>(
+        &mut self,
+        call: C,
+        file: BorrowedFd<'_>,
+        progress: impl FnMut(Progress),
+    ) -> Result<C::Answer, ClientError> {
+        self.answer::<C>(call, Some(file), progress).await
+    }
+
+    async fn answer<C: Call>(
+        &mut self,
+        call: C,
+        file: Option<BorrowedFd<'_>>,
+        progress: impl FnMut(Progress),
+    ) -> Result<C::Answer, ClientError> {
+        let result = self.request(call.into(), file, progress).await?;
         serde_json::from_value(result)
             .map_err(|source| ClientError::Misunderstood { path: self.path.clone(), source })
     }
@@ -81,6 +105,7 @@ impl Client {
     async fn request(
         &mut self,
         request: Request,
+        file: Option<BorrowedFd<'_>>,
         mut progress: impl FnMut(Progress),
     ) -> Result<Value, ClientError> {
         let lost = |source| ClientError::Lost { path: self.path.clone(), source };
@@ -88,7 +113,11 @@ impl Client {
         let envelope = Envelope { version: VERSION, request };
         let mut line = serde_json::to_vec(&envelope).map_err(|error| lost(error.into()))?;
         line.push(b'\n');
-        self.stream.write_all(&line).await.map_err(lost)?;
+        let sent = match file {
+            None => 0,
+            Some(file) => descriptors::send(self.stream.get_ref(), &line, file).await.map_err(lost)?,
+        };
+        self.stream.write_all(&line[sent..]).await.map_err(lost)?;
         loop {
             let line = read_line(&mut self.stream).await.map_err(lost)?;
             let line = line.ok_or_else(|| lost(ErrorKind::UnexpectedEof.into()))?;

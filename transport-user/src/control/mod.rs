@@ -2,10 +2,11 @@
 //!
 //! The node listens on a unix stream socket that only its own user and root may use. Both sides send lines of
 //! JSON. A client sends [`Envelope`]s, one per line. For each, it reads any number of [`Reply::Progress`] lines
-//! and then one [`Reply::Done`] or [`Reply::Failed`]. Files are named by absolute path. The node opens them, so
-//! their content never passes through the socket.
+//! and then one [`Reply::Done`] or [`Reply::Failed`]. The content of files never passes through the socket:
+//! with `Copy` the client sends the open file, and other requests name files by absolute path.
 
 mod client;
+mod descriptors;
 mod protocol;
 pub(crate) mod server;
 pub mod service;

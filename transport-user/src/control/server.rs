@@ -1,7 +1,7 @@
 //! The node's side of the control socket.
 
 use std::future::Future;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
+use super::descriptors::Receiver;
 use super::protocol::{Envelope, Failure, FailureKind, LARGEST_LINE, Progress, Reply, Request, VERSION};
 
 /// Clients that are served at the same time. Further clients wait.
@@ -30,10 +31,11 @@ const PROGRESS: usize = 16;
 /// A type that answers requests.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The request runs to its end even if the client disconnects. A long operation can check
-    /// [`ProgressSender::is_wanted`] for that.
+    /// [`ProgressSender::is_wanted`] for that. `files` are the open files that the client sent with the request.
     fn handle(
         &self,
         request: Request,
+        files: Vec<OwnedFd>,
         progress: ProgressSender,
     ) -> impl Future<Output = Result<Value, Failure>> + Send;
 }
@@ -52,6 +54,11 @@ impl ProgressSender {
     /// Returns false if the client has disconnected.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
+    }
+
+    /// Returns when the client has disconnected.
+    pub async fn unwanted(&self) {
+        self.0.closed().await;
     }
 
     /// Returns a sender for an operation without a client. [`Self::is_wanted`] is true as long as the receiver
@@ -117,12 +124,14 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Resu
         let text = format!("this node belongs to user {own}: run as that user or as root");
         return reply(&mut to_client, &Reply::Failed(Failure::invalid(text))).await;
     }
-    let mut from_client = BufReader::new(from_client);
+    let mut from_client = BufReader::new(Receiver::new(from_client));
     loop {
         let line = match read_line(&mut from_client).await? {
             Some(line) => line,
             None => return Ok(()),
         };
+        // What comes with a request belongs to it, also if it is refused.
+        let files = from_client.get_mut().take();
         let request = match parse(&line) {
             Ok(request) => request,
             Err(failure) => {
@@ -130,7 +139,7 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Resu
                 continue;
             }
         };
-        answer(&handler, request, &mut from_client, &mut to_client).await?;
+        answer(&handler, (request, files), &mut from_client, &mut to_client).await?;
     }
 }
 
@@ -168,13 +177,13 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Failure> {
 /// its result to the client.
 async fn answer<H: Handler>(
     handler: &Arc<H>,
-    request: Request,
-    from_client: &mut BufReader<OwnedReadHalf>,
+    (request, files): (Request, Vec<OwnedFd>),
+    from_client: &mut BufReader<Receiver>,
     to_client: &mut OwnedWriteHalf,
 ) -> std::io::Result<()> {
     let (sender, mut progress) = mpsc::channel(PROGRESS);
     let handler = Arc::clone(handler);
-    let mut task = tokio::spawn(async move { handler.handle(request, ProgressSender(sender)).await });
+    let mut task = tokio::spawn(async move { handler.handle(request, files, ProgressSender(sender)).await });
     let outcome = loop {
         tokio::select! {
             biased;
@@ -196,10 +205,7 @@ async fn answer<H: Handler>(
 
 /// Returns when the client has closed both directions. While a request runs, further requests of the client are
 /// not read. A client that only closed its sending side still gets its answer.
-async fn has_left(
-    from_client: &mut BufReader<OwnedReadHalf>,
-    to_client: &OwnedWriteHalf,
-) -> std::io::Result<()> {
+async fn has_left(from_client: &mut BufReader<Receiver>, to_client: &OwnedWriteHalf) -> std::io::Result<()> {
     if !from_client.fill_buf().await?.is_empty() {
         return std::future::pending().await;
     }

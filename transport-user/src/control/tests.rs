@@ -1,5 +1,8 @@
 //! Tests of the control protocol on real sockets, with a fake node that only answers.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,14 +19,19 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A fake node. It returns the CID of `Close`, fails for CID 404, panics for CID 500 and reports progress for
-/// `Down`. It runs `Stats` until the client disconnects, and answers `Regions` with another type.
+/// `Down`. It answers `Reset` with what the files have that came with it. It runs `Stats` until the client disconnects, and answers `Regions` with another type.
 #[derive(Default)]
 struct FakeNode {
     noticed_departure: AtomicBool,
 }
 
 impl Handler for FakeNode {
-    async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
+    async fn handle(
+        &self,
+        request: Request,
+        files: Vec<OwnedFd>,
+        progress: ProgressSender,
+    ) -> Result<Value, Failure> {
         match request {
             Request::Connection(request::Connection { cid: 404 }) => Err(Failure {
                 kind: FailureKind::Operation,
@@ -44,6 +52,15 @@ impl Handler for FakeNode {
                 }
                 self.noticed_departure.store(true, Ordering::Relaxed);
                 Ok(Value::Null)
+            }
+            Request::Reset(_) => {
+                let mut text = String::new();
+                for file in files {
+                    File::from(file)
+                        .read_to_string(&mut text)
+                        .map_err(|e| Failure::invalid(e.to_string()))?;
+                }
+                Err(Failure::invalid(text))
             }
             Request::Regions(_) => Ok(json!([{ "r_key": 1 }])),
             Request::Connections(_) => {
@@ -78,6 +95,31 @@ async fn clients_ask_one_after_the_other_and_side_by_side() {
     let mut steps = Vec::new();
     let down = first.ask(request::Down {}, |step| steps.push((step.done, step.total))).await.unwrap();
     assert_eq!((down.down.as_str(), steps), ("veth0", vec![(1, Some(2)), (2, Some(2))]));
+}
+
+/// The node reads the file that the client opened. A file belongs to one request.
+#[tokio::test]
+async fn files_come_with_their_request() {
+    let directory = TempDir::new().unwrap();
+    let (_server, path, _) = start(&directory);
+    let file = directory.path().join("file");
+    let mut client = Client::connect(&path).await.unwrap();
+    for text in ["first", "second"] {
+        std::fs::write(&file, text).unwrap();
+        let opened = File::open(&file).unwrap();
+        std::fs::remove_file(&file).unwrap(); // the path means nothing to the node
+        let asked = client.ask_with_file(request::Reset { cid: 1 }, opened.as_fd(), drop).await;
+        assert_eq!(asked.unwrap_err().to_string(), text);
+        client.ask_with_file(request::Close { cid: 1 }, opened.as_fd(), drop).await.unwrap();
+        assert_eq!(client.ask(request::Reset { cid: 1 }, drop).await.unwrap_err().to_string(), "");
+    }
+    // A client that sends files without end does not use up the node's.
+    let own = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, opened) = (own(), File::open(directory.path()).unwrap());
+    for _ in 0..100 {
+        client.ask_with_file(request::Close { cid: 1 }, opened.as_fd(), drop).await.unwrap();
+    }
+    assert!(own() < before + 50, "other tests of this process open some as well");
 }
 
 #[tokio::test]

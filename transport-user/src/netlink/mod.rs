@@ -7,12 +7,13 @@ use std::net::IpAddr;
 
 use aya_obj::generated::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_HW_MODE, XDP_FLAGS_SKB_MODE};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
     LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
 };
 use netlink_sys::protocols::NETLINK_ROUTE;
 
+pub(crate) mod events;
 mod neighbour;
 pub(crate) mod requests;
 pub(crate) mod xdp_refusal;
@@ -38,11 +39,30 @@ pub(crate) struct Interface {
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
+    /// Whether the other end of the cable is there.
+    pub(crate) carrier: bool,
     pub(crate) loopback: bool,
     pub(crate) ethernet: bool,
     /// Kind of a virtual interface ("veth"). `None` for hardware.
     pub(crate) kind: Option<String>,
     pub(crate) xdp: Option<XdpState>,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnAddress {
+    pub(crate) address: IpAddr,
+    pub(crate) state: AddressState,
+}
+
+/// Whether an address can be used. IPv6 addresses are checked for duplicates first (RFC 4862, 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressState {
+    Usable,
+    /// The check has not ended. Nobody can bind the address, and the kernel does not answer for it.
+    Tentative,
+    /// Another host has the address.
+    Duplicate,
 }
 
 /// A route netlink socket and datagram sockets of one network namespace.
@@ -68,8 +88,22 @@ impl Netlink {
         Ok(links.collect())
     }
 
+    /// Returns the interface with `index`, or `None` if the namespace has none.
+    pub(crate) fn interface(&self, index: u32) -> io::Result<Option<Interface>> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let answers = match self.requests.ask(RouteNetlinkMessage::GetLink(message)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
+            answers => answers?,
+        };
+        Ok(answers.into_iter().find_map(|message| match message {
+            RouteNetlinkMessage::NewLink(link) => Some(Interface::from_message(&link)),
+            _ => None,
+        }))
+    }
+
     /// Returns the addresses of the interface with `index`.
-    pub(crate) fn addresses(&self, index: u32) -> io::Result<Vec<IpAddr>> {
+    pub(crate) fn addresses(&self, index: u32) -> io::Result<Vec<OwnAddress>> {
         let answers = self.requests.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
         let mut addresses = Vec::new();
         for message in answers {
@@ -86,8 +120,10 @@ impl Netlink {
                 AddressAttribute::Address(ip) => Some(*ip),
                 _ => None,
             };
+            let state = AddressState::from(message.header.flags);
             let attributes = &message.attributes;
-            addresses.extend(attributes.iter().find_map(own).or_else(|| attributes.iter().find_map(any)));
+            let address = attributes.iter().find_map(own).or_else(|| attributes.iter().find_map(any));
+            addresses.extend(address.map(|address| OwnAddress { address, state }));
         }
         Ok(addresses)
     }
@@ -115,6 +151,7 @@ impl Interface {
             mac: None,
             mtu: 0,
             up: flags.contains(LinkFlags::Up),
+            carrier: flags.contains(LinkFlags::LowerUp),
             loopback: flags.contains(LinkFlags::Loopback),
             ethernet: link.header.link_layer_type == LinkLayerType::Ether,
             kind: None,
@@ -136,6 +173,21 @@ impl Interface {
             }
         }
         interface
+    }
+}
+
+impl From<AddressHeaderFlags> for AddressState {
+    fn from(flags: AddressHeaderFlags) -> Self {
+        if flags.contains(AddressHeaderFlags::Dadfailed) {
+            Self::Duplicate
+        } else if flags.contains(AddressHeaderFlags::Tentative)
+            && !flags.contains(AddressHeaderFlags::Optimistic)
+        {
+            // An optimistic address is used while it is checked (RFC 4429).
+            Self::Tentative
+        } else {
+            Self::Usable
+        }
     }
 }
 
@@ -165,5 +217,21 @@ mod tests {
         let loopback = interfaces.iter().find(|i| i.name == "lo").expect("there is always a lo");
         assert!(loopback.loopback && !loopback.ethernet);
         assert_eq!(loopback.index, 1);
+        let again = netlink.interface(1).expect("a request needs no privilege").expect("it is there");
+        assert_eq!((again.name.as_str(), again.mtu, again.up), ("lo", loopback.mtu, loopback.up));
+        assert!(netlink.interface(u32::MAX >> 1).expect("answered").is_none());
+    }
+
+    #[test]
+    fn an_address_is_usable_when_it_is_checked() {
+        use AddressHeaderFlags as Flags;
+        for (flags, state) in [
+            (Flags::Permanent, AddressState::Usable),
+            (Flags::Permanent | Flags::Tentative, AddressState::Tentative),
+            (Flags::Tentative | Flags::Optimistic, AddressState::Usable),
+            (Flags::Tentative | Flags::Dadfailed, AddressState::Duplicate),
+        ] {
+            assert_eq!(AddressState::from(flags), state, "{flags:?}");
+        }
     }
 }

@@ -369,7 +369,11 @@ impl Lab {
                 self.must(from, "mv /tmp/file /tmp/inbox/file")?;
                 format!("cp --via read --overwrite {cid}:file /tmp/file")
             }
-            _ => format!("cp --via {via} --overwrite /tmp/file {cid}:"),
+            _ => {
+                // A node lets its peers replace nothing, unless it is told to.
+                self.must(Side::B, "rm -f /tmp/inbox/file")?;
+                format!("cp --via {via} /tmp/file {cid}:")
+            }
         };
         self.tiercel(&copy, COPY_LIMIT)?;
         let arrived = match via {

@@ -19,7 +19,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0 success  1 the node failed  2 wrong usage or invalid request  3 an operation completed in error
   4 no connection, or it was lost  5 a file could not be read, written or verified  6 no node answers
-  7 a peer violates a clause of the specification
+  7 a peer violates a clause of the specification  130 interrupted
 
 Environment:
   TIERCEL_SOCKET  control socket of the node to talk to; --socket and --node take precedence";
@@ -37,6 +37,10 @@ pub(crate) struct Cli {
     /// Print results and failures on stdout as JSON with stable field names.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Longest time to wait for the command, such as 5s. An operation that has not completed by then stays outstanding,
+    /// and a copy is stopped [default: no limit].
+    #[arg(long, global = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
     /// Log more to stderr: -v for information, -vv for debugging, -vvv for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -162,28 +166,33 @@ Examples:
   tiercel atomic compare-swap 5 --rkey 1 --address 64 --compare 0 --swap 7"
     )]
     Atomic(AtomicCommand),
-    /// Copy a file to or from the node at the other end of a connection.
+    /// Copy files to or from the node at the other end of a connection.
     ///
-    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory that its `up
-    /// --receive-dir` names. Falcon carries the content, and both ends verify it by SHA-256.
+    /// Either the sources or the destination are `CID:` or `CID:NAME`. The peer keeps files in the directory that its
+    /// `up --receive-dir` names, and its node file or its options limit what it takes. Falcon carries the content, and both
+    /// ends verify it by SHA-256. A file gets its name when it is whole. It keeps its permission bits, except for the right
+    /// of others to write, and its holes. Copies over the same connection wait for one another.
     #[command(after_help = "\
 Examples:
   tiercel cp image.bin 5:
   tiercel cp image.bin 5:renamed.bin --via write --overwrite
+  tiercel cp a.bin b.bin 5:
+  tiercel cp -r results 5:
   tiercel cp 5:image.bin copy.bin --via read")]
     Cp {
-        /// The source: a path, or CID:NAME.
-        #[arg(value_parser = parse_copy_place)]
-        from: CopyPlace,
-        /// The destination: a path, `CID:` (keeps the file's name) or `CID:NAME`.
-        #[arg(value_parser = parse_copy_place)]
-        to: CopyPlace,
+        /// The sources, and last the destination: paths on one side, CID:NAME on the other. As a destination, `CID:` keeps
+        /// the names, and `CID:NAME/` names a directory.
+        #[arg(required = true, num_args = 2.., value_name = "PLACE", value_parser = parse_copy_place)]
+        places: Vec<CopyPlace>,
         /// The operation that carries the content.
         #[arg(long, value_enum, default_value = "send")]
         via: ViaArgument,
-        /// Replace the destination if it exists.
+        /// Replace the destination if it exists. A peer must allow it by `up --receive-overwrite`.
         #[arg(long)]
         overwrite: bool,
+        /// Copy directories with all files in them to the peer, without symbolic links.
+        #[arg(short, long)]
+        recursive: bool,
     },
     /// Record a trace of every run of the datapath, for `tiercel model replay`.
     ///

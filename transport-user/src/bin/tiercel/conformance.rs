@@ -18,7 +18,7 @@ use serde::Serialize;
 use transport_user::config::{NodeFile, StaticConnection};
 use transport_user::control::Progress;
 use transport_user::quantity::{parse_duration, parse_u32, whole};
-use transport_user::{Error, Initial, RKey, has_no_node};
+use transport_user::{Error, Initial, RKey, ScopedAddress, has_no_node};
 
 use crate::exit::Exit;
 use crate::output::{Bar, print, print_json};
@@ -31,7 +31,7 @@ const SOURCE_PORT: u16 = 49_152;
 pub(crate) struct Conformance {
     /// Address of the peer, as in a table `[[connection]]` of the file.
     #[arg(long, value_name = "ADDRESS", required_unless_present = "list")]
-    peer: Option<IpAddr>,
+    peer: Option<ScopedAddress>,
     /// The tester's node file: its interface, its address, and one static connection to the peer, or an
     /// ordered and an unordered one. `tiercel up` reads the same files.
     #[arg(long, value_name = "FILE", required_unless_present = "list")]
@@ -149,11 +149,12 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exit> {
     let checks = chosen(arguments)?;
-    let (Some(peer), Some(config), false) = (arguments.peer, &arguments.config, arguments.list) else {
+    let (Some(peer), Some(config), false) = (&arguments.peer, &arguments.config, arguments.list) else {
         list(&checks, json);
         return Ok(());
     };
     let file = NodeFile::load(config).map_err(Exit::usage)?;
+    let peer = peer.on(&file.node.interface).map_err(Exit::usage)?;
     let connections: Vec<_> = file.connections.iter().filter(|c| c.peer_address == peer).collect();
     if connections.is_empty() {
         return Err(Exit::usage(format!(

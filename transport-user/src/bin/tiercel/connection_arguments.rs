@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use transport_user::congestion::{CongestionChange, Placement};
+use transport_user::connection_manager::PATIENCE;
 use transport_user::quantity::{parse_duration, parse_u32, whole};
 
 use crate::values::{PeerAddress, ResetStep, UlpArgument, parse_peer};
@@ -28,6 +29,7 @@ pub(crate) enum Conn {
 Examples:
   tiercel conn connect 10.7.0.2
   tiercel conn connect '[fd00::2]:4792' --unordered
+  tiercel conn connect 10.7.0.2 --patience 20s --reconnect
   tiercel conn connect 10.7.0.2 --rack-tlp
   tiercel conn connect 10.7.0.2 --rack-tlp=false
   tiercel conn connect 10.7.0.2 --ulp block
@@ -46,6 +48,14 @@ Examples:
         // Without the equals sign, the peer's address after the option would be taken for its value.
         #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         rack_tlp: Option<bool>,
+        /// Time after which the peer counts as dead if nothing of it arrives, for both ends, 100ms to 1h [default: from the
+        /// node file, else 5s].
+        #[arg(long, value_name = "DURATION", value_parser = parse_patience)]
+        patience: Option<Duration>,
+        /// Set the connection up again when it is lost: another connection takes its place, with another CID. Operations
+        /// that were outstanding complete in error. `tiercel conn close CID` gives it up [default: it stays lost].
+        #[arg(long)]
+        reconnect: bool,
         /// The upper layer protocol.
         #[arg(long, value_enum, default_value = "rdma")]
         ulp: UlpArgument,
@@ -166,6 +176,11 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     } else {
         Ok(interval)
     }
+}
+
+fn parse_patience(text: &str) -> Result<Duration, String> {
+    let patience = parse_duration(text)?;
+    if PATIENCE.contains(&patience) { Ok(patience) } else { Err("a patience is 100ms to 1h".into()) }
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -1,5 +1,6 @@
 //! How the program reports a failure: a text, an exit code, and JSON.
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
@@ -16,6 +17,14 @@ pub(crate) struct Exit {
     text: String,
     /// Falcon completion code and the peer ULP's code of an operation that completed in error.
     codes: (Option<u8>, Option<u8>),
+    /// Whether the JSON on stdout already has it.
+    reported: bool,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The kind of a failure.
@@ -30,6 +39,7 @@ enum Kind {
     File,
     NoNode,
     Violation,
+    Interrupted,
 }
 
 impl Kind {
@@ -42,6 +52,8 @@ impl Kind {
             Self::File => 5,
             Self::NoNode => 6,
             Self::Violation => 7,
+            // As a shell reports a program that SIGINT ended.
+            Self::Interrupted => 130,
         }
     }
 }
@@ -63,7 +75,7 @@ struct Error<'e> {
 
 impl Exit {
     fn new(kind: Kind, text: impl ToString) -> Self {
-        Self { kind, text: text.to_string(), codes: (None, None) }
+        Self { kind, text: text.to_string(), codes: (None, None), reported: false }
     }
 
     /// Makes a failure of the node.
@@ -74,6 +86,16 @@ impl Exit {
     /// Makes a failure for a wrong command line.
     pub(crate) fn usage(text: impl ToString) -> Self {
         Self::new(Kind::Usage, text)
+    }
+
+    /// Makes a failure for an operation that has not completed.
+    pub(crate) fn operation(text: impl ToString) -> Self {
+        Self::new(Kind::Operation, text)
+    }
+
+    /// Makes a failure for a command that the user interrupted.
+    pub(crate) fn interrupted(text: impl ToString) -> Self {
+        Self::new(Kind::Interrupted, text)
     }
 
     /// Makes a failure for a peer that cannot be reached.
@@ -102,6 +124,7 @@ impl Exit {
         let code = self.tell();
         if json
             && self.kind != Kind::Violation
+            && !self.reported
             && let Err(error) = print_json_of_failure(&self.for_programs())
         {
             Self::output(&error).tell();
@@ -113,6 +136,26 @@ impl Exit {
     pub(crate) fn tell(&self) -> u8 {
         eprintln!("error: {}", self.text);
         self.kind.exit_code()
+    }
+
+    /// Returns the failure as `--json` prints it, without the word `error` around it.
+    pub(crate) fn value(&self) -> serde_json::Value {
+        serde_json::to_value(self.for_programs().error).expect("a failure is plain data")
+    }
+
+    /// Returns whether the failure concerns one file of several, and the next one may succeed.
+    pub(crate) fn concerns_one_file(&self) -> bool {
+        matches!(self.kind, Kind::File | Kind::Invalid)
+    }
+
+    /// Marks the failure as one that the JSON on stdout already has.
+    pub(crate) fn reported(self) -> Self {
+        Self { reported: true, ..self }
+    }
+
+    /// Marks the failure as reported, and gives it another text.
+    pub(crate) fn about(self, text: String) -> Self {
+        Self { text, reported: true, ..self }
     }
 
     fn for_programs(&self) -> Report<'_> {
@@ -131,7 +174,7 @@ impl From<Failure> for Exit {
             FailureKind::Connect => Kind::Connect,
             FailureKind::File => Kind::File,
         };
-        Self { kind, codes: (failure.status, failure.ulp_code), text: failure.text }
+        Self { kind, codes: (failure.status, failure.ulp_code), text: failure.text, reported: false }
     }
 }
 

@@ -2,15 +2,18 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use tracing::level_filters::LevelFilter;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 
 mod cli;
 #[cfg(test)]
 mod cli_tests;
 mod conformance;
 mod connection_arguments;
+mod copy;
 mod decode;
 mod exit;
 mod generate;
@@ -25,11 +28,17 @@ mod up;
 mod up_arguments;
 mod values;
 mod verb_arguments;
+mod wait;
 mod watch;
 
 use cli::{Cli, Command};
 use exit::Exit;
 use talk::Node;
+
+/// Lines that wait for a slow reader of the log. Further ones are lost.
+const LOG_LINES: usize = 4096;
+/// Longest time that work on files has when the program ends.
+const LAST_WORK: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -37,12 +46,15 @@ fn main() -> ExitCode {
         Err(error) => return misused(&error),
     };
     let json = cli.json;
-    start_logging(&cli);
+    let _log = start_logging(&cli);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Exit::node(format!("cannot start: {error}")).report(json),
     };
-    match runtime.block_on(run(cli)) {
+    let outcome = runtime.block_on(run(cli));
+    // A file system that does not answer does not keep the program.
+    runtime.shutdown_timeout(LAST_WORK);
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(exit) => exit.report(json),
     }
@@ -62,8 +74,10 @@ fn misused(error: &clap::Error) -> ExitCode {
     Exit::usage(text.trim_start_matches("error: ").trim_end()).report(true)
 }
 
-/// Starts logging to stderr. A node logs information messages by default, a client only warnings.
-fn start_logging(cli: &Cli) {
+/// Starts logging to stderr. A node logs information messages by default, a client only warnings. A thread of its own
+/// writes them: whoever reads the log of a node may stop reading, and a full pipe must stop nothing but the log. The
+/// guard writes the rest when it is dropped.
+fn start_logging(cli: &Cli) -> WorkerGuard {
     // A node says at once what others say on request.
     let said = cli.verbose + u8::from(matches!(cli.command, Command::Up(_)));
     let level = match said {
@@ -72,16 +86,19 @@ fn start_logging(cli: &Cli) {
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    let writer = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LOG_LINES);
+    let (writer, guard) = writer.finish(std::io::stderr());
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(level)
         .with_target(false)
         .init();
+    guard
 }
 
 async fn run(cli: Cli) -> Result<(), Exit> {
-    let node = Node::new(cli.socket, cli.node);
+    let node = Node::new(cli.socket, cli.node, cli.timeout);
     let json = cli.json;
     match cli.command {
         Command::Up(arguments) => up::up(*arguments, node).await,
@@ -97,8 +114,9 @@ async fn run(cli: Cli) -> Result<(), Exit> {
         Command::Send { cid, data, immediate } => operate::send(&node, cid, data, immediate, json).await,
         Command::Recv(command) => operate::receives(&node, command, json).await,
         Command::Atomic(command) => operate::atomic(&node, command, json).await,
-        Command::Cp { from, to, via, overwrite } => {
-            operate::copy(&node, (from, to), via.into(), overwrite, json).await
+        Command::Cp { places, via, overwrite, recursive } => {
+            let how = copy::How { via: via.into(), overwrite, recursive };
+            copy::copy(&node, places, how, json).await
         }
         Command::Trace { out, runs, duration, command } => {
             trace::trace(&node, &out, trace::Limits { runs, duration, command }, json).await

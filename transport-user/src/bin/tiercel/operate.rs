@@ -1,18 +1,16 @@
-//! The commands `mr`, `write`, `read`, `send`, `recv`, `atomic` and `cp`.
+//! The commands `mr`, `write`, `read`, `send`, `recv` and `atomic`.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use transport_user::connection_manager::Via;
-use transport_user::control::answer::{self, Completed, Copied, Receive, ReceiveState};
-use transport_user::control::request::{self, AtomicOperation, CopyDirection, Data, Place, Right};
+use transport_user::control::answer::{self, Completed, Receive, ReceiveState};
+use transport_user::control::request::{self, AtomicOperation, Data, Place, Right};
 use transport_user::control::{Hex, INLINE_LIMIT};
 use transport_user::decode::parse_hex;
 
 use crate::exit::Exit;
-use crate::output::{Bar, hex_dump, or_dash, print, print_json, print_raw, rate, size, table};
+use crate::output::{hex_dump, or_dash, print, print_json, print_raw, rate, size, table};
 use crate::talk::{Node, absolute};
-use crate::values::CopyPlace;
 use crate::verb_arguments::{AtomicCommand, DataArguments, Mr, PlaceArguments, Recv, Remote};
 
 pub(crate) async fn write(
@@ -225,64 +223,6 @@ fn beginning(receive: &Receive) -> String {
     }
 }
 
-pub(crate) async fn copy(
-    node: &Node,
-    places: (CopyPlace, CopyPlace),
-    via: Via,
-    overwrite: bool,
-    json: bool,
-) -> Result<(), Exit> {
-    let (cid, direction, file, name) = direct(places)?;
-    let call = request::Copy { cid, direction, file, name, via, overwrite };
-    let bar = Bar::new();
-    let copied = node.ask_with_progress(call, |progress| bar.show(progress)).await?;
-    drop(bar);
-    if json {
-        print_json(&copied);
-        return Ok(());
-    }
-    let Copied { via, bytes, sha256, seconds, removed, .. } = copied;
-    print(format!(
-        "{bytes} bytes by {} in {seconds:.3} s ({}), SHA-256 {sha256} at both ends",
-        via.to_string().to_uppercase(),
-        rate(bytes, seconds),
-    ));
-    for path in removed {
-        print(format!("removed {}: an earlier copy left it, because its node was killed", path.display()));
-    }
-    Ok(())
-}
-
-/// Returns the connection, the direction, the local file and the name at the peer of a copy.
-fn direct(places: (CopyPlace, CopyPlace)) -> Result<(u32, CopyDirection, PathBuf, String), Exit> {
-    match places {
-        (CopyPlace::Local(file), CopyPlace::Peer { cid, name }) => {
-            let name = if name.is_empty() { file_name(&file)? } else { name };
-            Ok((cid, CopyDirection::ToPeer, absolute(&file)?, name))
-        }
-        (CopyPlace::Peer { name, .. }, CopyPlace::Local(_)) if name.is_empty() => {
-            Err(Exit::usage("name the file to fetch: CID:NAME"))
-        }
-        (CopyPlace::Peer { cid, name }, CopyPlace::Local(file)) => {
-            let file = if file.is_dir() { file.join(&name) } else { file };
-            Ok((cid, CopyDirection::FromPeer, absolute(&file)?, name))
-        }
-        (CopyPlace::Local(_), CopyPlace::Local(_)) => Err(Exit::usage(
-            "both places are on this machine: write one as CID:[NAME], with a CID that `tiercel conn list` shows",
-        )),
-        (CopyPlace::Peer { .. }, CopyPlace::Peer { .. }) => {
-            Err(Exit::usage("both places are at a peer: write one as a path on this machine"))
-        }
-    }
-}
-
-fn file_name(file: &Path) -> Result<String, Exit> {
-    let name = file.file_name().and_then(|name| name.to_str());
-    name.map(str::to_owned).ok_or_else(|| {
-        Exit::usage(format!("{} has no name that the copy can keep: write CID:NAME", file.display()))
-    })
-}
-
 /// Returns the source of the bytes of an operation.
 fn source(data: DataArguments) -> Result<Data, Exit> {
     let inline = |bytes: &[u8]| {
@@ -333,39 +273,5 @@ fn show_bytes(bytes: Option<Hex>, first: u64, raw: bool) {
     match raw {
         true => print_raw(&bytes),
         false => print(hex_dump(&bytes, first)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn local(path: &str) -> CopyPlace {
-        CopyPlace::Local(path.into())
-    }
-
-    fn peer(name: &str) -> CopyPlace {
-        CopyPlace::Peer { cid: 5, name: name.into() }
-    }
-
-    #[test]
-    fn exactly_one_end_of_a_copy_is_at_the_peer() {
-        let (cid, direction, file, name) = direct((local("/x/a.bin"), peer(""))).unwrap();
-        assert_eq!((cid, direction, name.as_str()), (5, CopyDirection::ToPeer, "a.bin"));
-        assert_eq!(file, Path::new("/x/a.bin"));
-        let (_, direction, file, name) = direct((peer("kept"), local("/x/y"))).unwrap();
-        assert_eq!((direction, name.as_str()), (CopyDirection::FromPeer, "kept"));
-        assert_eq!(file, Path::new("/x/y"));
-        for places in
-            [(local("a"), local("b")), (peer("a"), peer("b")), (peer(""), local("b")), (local("/"), peer(""))]
-        {
-            assert!(direct(places).is_err());
-        }
-    }
-
-    #[test]
-    fn fetching_into_a_directory_keeps_the_name() {
-        let (_, _, file, _) = direct((peer("kept"), local("/"))).unwrap();
-        assert_eq!(file, Path::new("/kept"));
     }
 }

@@ -43,7 +43,8 @@ fn print_status(status: &NodeStatus) {
         .add("engine", &status.engine)
         .add("connection_manager", &status.connection_manager)
         .add("receive_timestamps", &status.receive_timestamps)
-        .add("receive_directory", &status.receive_directory);
+        .add("receive_directory", &status.receive_directory)
+        .add("receive_limits", &status.receive_limits);
     if let Some(trace) = &status.trace {
         fields = fields.add("trace", trace);
     }
@@ -116,14 +117,27 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
     match command {
         Conn::List => list(&node.ask(request::Connections {}).await?, json),
         Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, rack_tlp, ulp, inner_local, inner_peer, congestion } => {
+        Conn::Connect {
+            peer,
+            unordered,
+            rack_tlp,
+            patience,
+            reconnect,
+            ulp,
+            inner_local,
+            inner_peer,
+            congestion,
+        } => {
             let call = request::Connect {
-                address: peer.address,
+                address: peer.address.address,
+                scope: peer.address.scope,
                 port: peer.port,
                 ordered: !unordered,
                 rack_tlp,
                 ulp: ulp.into(),
                 tunnel: inner_local.zip(inner_peer).map(|(local, peer)| Tunnel { local, peer }),
+                patience_ms: patience.map(|patience| patience.as_millis() as u64),
+                reconnect,
                 congestion: congestion.into(),
             };
             connected(&node.ask(call).await?, json);
@@ -189,7 +203,7 @@ fn connected(connection: &ShownConnection, json: bool) {
 fn path_mtu(session: &SessionInfo) -> String {
     match session.path_mtu {
         Some(mtu) => format!("MTU {mtu}: the largest packet that crosses the path"),
-        None => format!("MTU {} of the interfaces: that of the path was not found", session.mtu),
+        None => format!("MTU {}: that of the path was not found", session.mtu),
     }
 }
 

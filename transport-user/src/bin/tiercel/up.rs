@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
-use transport_user::config::{NodeFile, NodeSection, is_name};
+use transport_user::config::{NodeFile, NodeSection, ReceiveOptions, is_name};
 use transport_user::control::service::ServedNode;
 use transport_user::{AttachMode, EngineMode, EngineOptions, NodeOptions};
 
@@ -15,15 +15,17 @@ use crate::talk::Node;
 use crate::up_arguments::Up;
 
 pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
-    let file = node_file(&arguments)?;
-    let receive_directory = receive_directory(arguments.receive_dir.as_deref())?;
+    let mut file = node_file(&arguments)?;
+    if let Some(receive) = &mut file.node.receive {
+        receive.directory = receive_directory(&receive.directory)?;
+    }
     let section = &file.node;
     let socket = node.own_socket(arguments.name.as_deref(), &section.name);
     // Signals are handled from here on, so that a signal during the start also ends the node cleanly.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Exit::node)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Exit::node)?;
     let options = node_options(&arguments, section);
-    let served = ServedNode::start(&file, options, socket, receive_directory).await?;
+    let served = ServedNode::start(&file, options, socket).await?;
     tell_ready(served.node());
     let ended = tokio::select! {
         lost = served.lost() => {
@@ -46,10 +48,10 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
 /// Returns the node file with the options applied, or a node file made of the options alone. An option takes
 /// precedence over the file.
 fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
-    let mut file = match (&arguments.config, &arguments.interface, arguments.address) {
+    let mut file = match (&arguments.config, &arguments.interface, &arguments.address) {
         (Some(path), _, _) => NodeFile::load(path).map_err(Exit::usage)?,
         (None, Some(interface), Some(address)) => NodeFile {
-            node: NodeSection::new(interface.clone(), address),
+            node: NodeSection::new(interface.clone(), address.address),
             connections: Vec::new(),
             profiles: BTreeMap::new(),
         },
@@ -71,11 +73,14 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
         }
         node.name.clone_from(name);
     }
-    node.address = arguments.address.unwrap_or(node.address);
+    if let Some(address) = &arguments.address {
+        node.address = address.on(&node.interface).map_err(Exit::usage)?;
+    }
     node.mtu = arguments.mtu.or(node.mtu);
     node.memory = arguments.memory.unwrap_or(node.memory);
     node.hardware_timestamps = arguments.hardware_timestamps.or(node.hardware_timestamps);
     node.control_port = arguments.control_port.unwrap_or(node.control_port);
+    apply_receive(arguments, &mut node.receive)?;
     Ok(file)
 }
 
@@ -115,14 +120,36 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
     }
 }
 
-fn receive_directory(directory: Option<&Path>) -> Result<Option<PathBuf>, Exit> {
-    let Some(directory) = directory else { return Ok(None) };
-    let failed = |error| Exit::file(format!("--receive-dir {}: {error}", directory.display()));
-    let directory = directory.canonicalize().map_err(failed)?;
-    if !directory.is_dir() {
-        return Err(Exit::file(format!("--receive-dir {} is not a directory", directory.display())));
+/// Applies the options about the receive directory.
+fn apply_receive(arguments: &Up, receive: &mut Option<ReceiveOptions>) -> Result<(), Exit> {
+    let Up { receive_dir, receive_overwrite, receive_max_file, receive_max_total, .. } = arguments;
+    if let Some(directory) = receive_dir {
+        let options = receive.get_or_insert_with(|| ReceiveOptions::new(directory.clone()));
+        options.directory.clone_from(directory);
     }
-    Ok(Some(directory))
+    match receive {
+        Some(options) => {
+            options.overwrite |= receive_overwrite;
+            options.max_file = receive_max_file.or(options.max_file);
+            options.max_total = receive_max_total.or(options.max_total);
+            Ok(())
+        }
+        None if *receive_overwrite || receive_max_file.or(*receive_max_total).is_some() => Err(Exit::usage(
+            "there is no receive directory for --receive-overwrite, --receive-max-file and --receive-max-total: name one with \
+             --receive-dir",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns the absolute path of the receive directory.
+fn receive_directory(directory: &Path) -> Result<PathBuf, Exit> {
+    let failed = |error| Exit::file(format!("the receive directory {}: {error}", directory.display()));
+    let found = directory.canonicalize().map_err(failed)?;
+    if !found.is_dir() {
+        return Err(Exit::file(format!("the receive directory {} is not a directory", directory.display())));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -168,10 +195,43 @@ mod tests {
     }
 
     #[test]
+    fn the_receive_directory_of_the_node_file_gets_the_options() {
+        let text = "[node.receive]\ndirectory = \"/srv/in\"\nmax_file = \"1GiB\"\nmax_total = \"2GiB\"\n";
+        let receive = NodeFile::parse(&format!("{FILE}{text}")).expect("a good file").node.receive;
+        let applied = |arguments: Up, before: &Option<ReceiveOptions>| {
+            let mut receive = before.clone();
+            apply_receive(&arguments, &mut receive).map(|()| receive)
+        };
+        assert_eq!(applied(Up::default(), &receive), Ok(receive.clone()));
+        let all = Up {
+            receive_dir: Some("/there".into()),
+            receive_overwrite: true,
+            receive_max_file: Some(5),
+            ..Up::default()
+        };
+        let expected = ReceiveOptions {
+            directory: "/there".into(),
+            overwrite: true,
+            max_file: Some(5),
+            max_total: Some(2 << 30),
+        };
+        assert_eq!(applied(all, &receive), Ok(Some(expected)));
+        assert_eq!(applied(Up::default(), &None), Ok(None));
+        let limits = || Up { receive_max_total: Some(5), ..Up::default() };
+        assert!(applied(limits(), &None).is_err(), "there is no directory");
+        let given = Up { receive_dir: Some("/there".into()), ..limits() };
+        let plain = ReceiveOptions { max_total: Some(5), ..ReceiveOptions::new("/there".into()) };
+        assert_eq!(applied(given, &None), Ok(Some(plain)));
+    }
+
+    #[test]
     fn all_that_is_missing_is_said_at_once() {
         let said = |arguments: Up| format!("{:?}", node_file(&arguments).expect_err("something is missing"));
         let nothing = said(Up::default());
         assert!(nothing.contains("missing: --interface IF and --address IP") && nothing.contains("--config"));
+        let other =
+            Up { address: "fe80::1%eth0".parse().ok(), interface: Some("eth1".into()), ..Up::default() };
+        assert!(said(other).contains("the node's interface is"));
         let address = Up { address: "10.7.0.1".parse().ok(), ..Up::default() };
         assert!(said(address).contains("missing: --interface IF\""));
     }

@@ -1,12 +1,11 @@
 //! `up`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use transport_user::Transmit;
 use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
+use transport_user::{ScopedAddress, Transmit};
 
 /// The arguments of `up`. An option takes precedence over the node file.
 #[derive(Debug, Default, Args)]
@@ -17,9 +16,10 @@ pub(crate) struct Up {
     /// Interface to attach to [default: from the node file].
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// The node's IP address, one of the interface's addresses [default: from the node file].
+    /// The node's IP address, one of the interface's addresses; a link-local one may have the interface as its scope
+    /// (fe80::1%eth0) [default: from the node file].
     #[arg(long, value_name = "IP")]
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) address: Option<ScopedAddress>,
     /// Name of the node and of its socket: 1 to 64 letters, digits, dots, dashes and underscores, no dot first
     /// [default: from the node file, else the interface's name].
     #[arg(long)]
@@ -72,9 +72,20 @@ pub(crate) struct Up {
     /// bpf-log.
     #[arg(long)]
     pub(crate) bpf_log: bool,
-    /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: none].
+    /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: from the node file,
+    /// else none].
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,
+    /// Let peers replace files in the receive directory (`cp --overwrite`).
+    #[arg(long)]
+    pub(crate) receive_overwrite: bool,
+    /// Longest file that a peer may store, such as 10GiB [default: from the node file, else as long as there is space].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) receive_max_file: Option<u64>,
+    /// Most bytes in the receive directory up to which peers may store files [default: from the node file, else as long as
+    /// there is space].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) receive_max_total: Option<u64>,
 }
 
 fn parse_transmit(text: &str) -> Result<Transmit, String> {

@@ -1,15 +1,14 @@
 //! Values of the command line that consist of several parts.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use quantity::{QuantityError, integer};
-use transport_user::Ulp;
 use transport_user::config::DEFAULT_CONTROL_PORT;
 use transport_user::connection_manager::Via;
 use transport_user::control::request::Right;
 use transport_user::quantity::{parse_size, parse_u32};
+use transport_user::{ScopedAddress, Ulp};
 
 /// Part of a region of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +19,9 @@ pub(crate) struct RegionSpan {
 }
 
 /// An address and a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerAddress {
-    pub(crate) address: IpAddr,
+    pub(crate) address: ScopedAddress,
     pub(crate) port: u16,
 }
 
@@ -101,16 +100,17 @@ pub(crate) fn parse_region_place(text: &str) -> Result<(u32, u64), String> {
 
 /// Parses `ADDRESS` or `ADDRESS:PORT`. An IPv6 address with a port stands in brackets.
 pub(crate) fn parse_peer(text: &str) -> Result<PeerAddress, String> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok(PeerAddress { address, port: DEFAULT_CONTROL_PORT });
+    if let Some((address, port)) = ScopedAddress::parse_with_port(text) {
+        return Ok(PeerAddress { address, port });
     }
-    match text.parse::<SocketAddr>() {
-        Ok(peer) if peer.port() != 0 => Ok(PeerAddress { address: peer.ip(), port: peer.port() }),
-        _ => Err(format!(
-            "\"{text}\" is not the address of a peer: write an address such as 10.7.0.2, 10.7.0.2:{DEFAULT_CONTROL_PORT} or \
-             [fd00::2]:{DEFAULT_CONTROL_PORT}"
-        )),
-    }
+    let wrong = |reason: String| match reason {
+        reason if text.contains('%') => reason,
+        _ => format!(
+            "\"{text}\" is not the address of a peer: write an address such as 10.7.0.2, 10.7.0.2:{DEFAULT_CONTROL_PORT}, \
+             [fd00::2]:{DEFAULT_CONTROL_PORT} or fe80::2%eth0"
+        ),
+    };
+    text.parse().map(|address| PeerAddress { address, port: DEFAULT_CONTROL_PORT }).map_err(wrong)
 }
 
 /// Parses `read`, `write` or `atomic` into a right, and `none` into no right.
@@ -149,7 +149,9 @@ mod tests {
         assert_eq!(peer("10.7.0.2:5000"), Ok(("10.7.0.2".into(), 5000)));
         assert_eq!(peer("fd00::2"), Ok(("fd00::2".into(), 4792)));
         assert_eq!(peer("[fd00::2]:1"), Ok(("fd00::2".into(), 1)));
-        for wrong in ["", "host", "10.7.0.2:", "10.7.0.2:0", "[fd00::2]", "10.7.0.2:70000"] {
+        assert_eq!(peer("fe80::2%eth0"), Ok(("fe80::2%eth0".into(), 4792)));
+        assert_eq!(peer("[fe80::2%eth0]:1"), Ok(("fe80::2%eth0".into(), 1)));
+        for wrong in ["", "host", "fd00::2%eth0", "10.7.0.2:", "10.7.0.2:0", "[fd00::2]", "10.7.0.2:70000"] {
             assert!(parse_peer(wrong).is_err(), "{wrong}");
         }
     }

@@ -84,7 +84,7 @@ async fn one_connection_differs_from_the_tuning_of_its_node() {
     }
 }
 
-async fn start_tuned(node: FakeNode, rack_tlp: bool) -> (Manager, mpsc::Receiver<Notice>) {
+async fn start_tuned(node: FakeNode, rack_tlp: bool) -> (Manager, Notices) {
     let tuning = Tuning { rack_tlp, ..Tuning::default() };
     let timing = Timing { heartbeat: Duration::from_millis(20), ..Timing::default() };
     let options = ManagerOptions { port: 0, tuning, timing, limits: Limits::default() };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::Hex;
-use crate::connection_manager::{Event, ManagerStatistics, SessionInfo, Via};
+use crate::connection_manager::{Event, ManagerStatistics, Reconnecting, SessionInfo, Via};
 use crate::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
@@ -41,6 +41,8 @@ pub struct NodeStatus {
     pub receive_timestamps: ReceiveTimestamps,
     /// Directory in which peers store and fetch files, if any.
     pub receive_directory: Option<PathBuf>,
+    /// What peers may store there.
+    pub receive_limits: Option<ReceiveLimits>,
     /// The trace that is being recorded, if any.
     pub trace: Option<RunningTrace>,
     /// Algorithms that connections may select by name.
@@ -55,6 +57,17 @@ pub struct NodeStatus {
     pub events: Vec<Event>,
 }
 
+/// What peers may store in the receive directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveLimits {
+    /// Whether they may replace files.
+    pub overwrite: bool,
+    /// Longest file, bytes. `None`: as long as there is space.
+    pub max_file: Option<u64>,
+    /// Most bytes in the directory and below it. `None`: as long as there is space.
+    pub max_total: Option<u64>,
+}
+
 /// A connection manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManagerInfo {
@@ -62,6 +75,8 @@ pub struct ManagerInfo {
     pub address: SocketAddr,
     /// Number of connections that it manages.
     pub sessions: usize,
+    /// Lost connections that it sets up again.
+    pub reconnecting: Vec<Reconnecting>,
 }
 
 /// A trace that is being recorded.

@@ -99,6 +99,9 @@ pub struct Connection {
 pub struct Connect {
     /// The peer's address.
     pub address: IpAddr,
+    /// The interface on whose link a link-local address is, by name or index. Absent: that of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// TCP port of the peer's connection manager.
     pub port: u16,
     /// Whether the connection is ordered.
@@ -112,6 +115,12 @@ pub struct Connect {
     /// The inner addresses in tunnel mode. Absent is transport mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
+    /// Milliseconds after which a peer of which nothing arrives counts as dead, 100 to 3600000. Absent: as the node file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u64>,
+    /// Whether the node sets the connection up again when it is lost, under another CID.
+    #[serde(default)]
+    pub reconnect: bool,
     /// The differences from the congestion control of the node.
     pub congestion: CongestionChange,
 }
@@ -317,7 +326,9 @@ pub struct Trace {
 #[serde(deny_unknown_fields)]
 pub struct StopTrace {}
 
-/// Copies a file to or from the peer.
+/// Copies a file to or from the peer. The client opens it, and sends the descriptor with the request
+/// ([`Client::ask_with_file`](crate::control::Client::ask_with_file)): to the peer the file, from the peer the directory in
+/// which the new file gets its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copy {
@@ -325,9 +336,9 @@ pub struct Copy {
     pub cid: u32,
     /// Direction of the copy.
     pub direction: CopyDirection,
-    /// The file on this node, by absolute path.
+    /// The absolute path of the file on this node, for messages. From the peer, its last part is the name of the new file.
     pub file: PathBuf,
-    /// Name of the file on the peer.
+    /// Name of the file on the peer. Slashes separate directories.
     pub name: String,
     /// The operation that carries the content.
     pub via: Via,

@@ -12,11 +12,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use transport_common::ids::{Cid, RKey};
 
-use super::answer::{self, Completed, ReceiveState, TraceEnd, TraceState};
+use super::answer::{self, Completed, ReceiveLimits, ReceiveState, TraceEnd, TraceState};
 use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right};
 use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request, VERSION};
 use crate::congestion::{CongestionChange, CongestionInfo};
-use crate::connection_manager::{Event, ManagerStatistics, RegionAdvertisement, SessionInfo, Via};
+use crate::connection_manager::{
+    Event, ManagerStatistics, Reconnecting, RegionAdvertisement, SessionInfo, Via,
+};
 use crate::info::tests::device;
 use crate::parameters::Ulp;
 use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
@@ -146,9 +148,17 @@ fn status() -> answer::NodeStatus {
         connection_manager: answer::ManagerInfo {
             address: "10.7.0.1:4792".parse().expect("an address"),
             sessions: 1,
+            reconnecting: vec![Reconnecting {
+                cid: 5,
+                peer: "10.7.0.2:4792".parse().expect("an address"),
+                since_s: 1,
+                attempts: 2,
+                error: Some(text("refused")),
+            }],
         },
         receive_timestamps: receive_timestamps(),
         receive_directory: Some("/srv".into()),
+        receive_limits: Some(ReceiveLimits { overwrite: true, max_file: Some(1), max_total: Some(1) }),
         trace: Some(answer::RunningTrace {
             file: "/a.trace".into(),
             state: TraceState::Recording,
@@ -295,6 +305,8 @@ fn shown() -> answer::ShownConnection {
             peer_cid: 10,
             peer: "10.7.0.2:4792".parse().expect("an address"),
             connected_here: true,
+            patience_ms: 5000,
+            reconnects: true,
             mtu: 1400,
             path_mtu: Some(1400),
             peer_regions: vec![region],
@@ -359,11 +371,14 @@ fn about_connections(schema: &mut Schema) {
     let address = "10.7.0.2".parse().expect("an address");
     let connect = request::Connect {
         address,
+        scope: Some("eth0".into()),
         port: 4792,
         ordered: true,
         rack_tlp: Some(true),
         ulp: Ulp::Block,
         tunnel: Some(tunnel()),
+        patience_ms: Some(5000),
+        reconnect: true,
         congestion: change(),
     };
     schema.call(&[connect], &[shown()]);

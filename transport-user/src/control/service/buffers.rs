@@ -1,12 +1,15 @@
-//! Moves bytes between clients, files and registered memory.
+//! Moves bytes between clients, files and registered memory. Files, and many bytes, are moved by other threads than the
+//! workers of the runtime.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use super::super::protocol::answer::Content;
 use super::super::protocol::request::{Data, Place};
 use super::super::protocol::{Failure, FailureKind, Hex, INLINE_LIMIT};
+use super::disk::{Pulse, Who};
+use super::transfer::{READ_FIRST, Trouble, kind, read_whole};
 use super::{NodeService, absolute};
 use crate::MemoryRegion;
 
@@ -22,7 +25,7 @@ pub(super) struct Loaded {
 
 impl NodeService {
     /// Copies data into registered memory, unless it already is in a region.
-    pub(super) fn load(&self, data: &Data) -> Result<Loaded, Failure> {
+    pub(super) async fn load(&self, data: &Data) -> Result<Loaded, Failure> {
         match data {
             Data::Hex(Hex(bytes)) => {
                 if bytes.len() as u64 > INLINE_LIMIT {
@@ -33,7 +36,10 @@ impl NodeService {
                 region.write(0, bytes)?;
                 Ok(Loaded { region, offset: 0, length: bytes.len() as u64 })
             }
-            Data::File(path) => self.load_file(absolute(path)?),
+            Data::File(path) => {
+                let (service, path) = (self.clone(), absolute(path)?.to_owned());
+                self.with_file(path, move |path, pulse| service.load_file(path, pulse)).await
+            }
             Data::Region { rkey, offset, length } => {
                 let region = self.inner.regions.get(*rkey)?;
                 region.local_offset(*offset, *length)?;
@@ -42,24 +48,51 @@ impl NodeService {
         }
     }
 
-    fn load_file(&self, path: &Path) -> Result<Loaded, Failure> {
-        let failed =
-            |error| Failure::new(FailureKind::File, format!("cannot read {}: {error}", path.display()));
-        // The check comes before the open: opening a pipe would wait for a writer.
-        let metadata = fs::metadata(path).map_err(failed)?;
-        if !metadata.is_file() {
-            return Err(Failure::new(FailureKind::File, format!("{} is not a file", path.display())));
+    /// Does work with a file on a thread for such work.
+    async fn with_file<T: Send + 'static>(
+        &self,
+        path: PathBuf,
+        work: impl FnOnce(&Path, &Pulse) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let shown = path.clone();
+        let worked = async {
+            let lane = self.inner.lanes.take(Who::Local(None)).await?;
+            lane.run(move |pulse| work(&path, pulse)).await?
+        };
+        worked.await.map_err(|trouble: Trouble| trouble.for_client(shown.display()))
+    }
+
+    fn load_file(&self, path: &Path, pulse: &Pulse) -> Result<Loaded, Trouble> {
+        let failed = |error| Trouble::File("read", error);
+        // Opening a pipe would wait for its writer.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let file = file.map_err(failed)?;
+        let files = self.inner.files.as_ref();
+        let metadata = files.metadata(&file).map_err(failed)?;
+        if let Some(what) = kind(&metadata) {
+            return Err(Trouble::NotAFile(what));
         }
-        let mut file = File::open(path).map_err(failed)?;
         let length = metadata.len();
+        if length <= READ_FIRST {
+            let bytes = read_whole(files, &file, pulse)?;
+            let region = self.staging(bytes.len() as u64)?;
+            region.write(0, &bytes).map_err(Failure::from)?;
+            return Ok(Loaded { region, offset: 0, length: bytes.len() as u64 });
+        }
         let region = self.staging(length)?;
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; PIECE.min(length as usize)];
         let mut offset = 0;
         while offset < length {
+            if !pulse.goes_on() {
+                return Err(Trouble::Cancelled);
+            }
             let size = PIECE.min((length - offset) as usize);
-            file.read_exact(&mut piece[..size]).map_err(failed)?;
-            region.write(offset, &piece[..size])?;
-            offset += size as u64;
+            let read = files.read_at(&file, &mut piece[..size], offset).map_err(failed)?;
+            if read == 0 {
+                return Err(Trouble::Shorter(length, offset));
+            }
+            region.write(offset, &piece[..read]).map_err(Failure::from)?;
+            offset += read as u64;
         }
         Ok(Loaded { region, offset: 0, length })
     }
@@ -73,7 +106,7 @@ impl NodeService {
 
     /// Returns the memory into which an operation writes `length` bytes: the region that the client named, or
     /// staging memory.
-    pub(super) fn target(&self, length: u64, to: &Place) -> Result<Loaded, Failure> {
+    pub(super) async fn target(&self, length: u64, to: &Place) -> Result<Loaded, Failure> {
         match to {
             Place::Region { rkey, offset } => {
                 let region = self.inner.regions.get(*rkey)?;
@@ -84,7 +117,8 @@ impl NodeService {
             Place::Reply => Ok(Loaded { region: self.staging(length)?, offset: 0, length }),
             Place::File(path) => {
                 // The check comes before any byte crosses the network.
-                if absolute(path)?.exists() {
+                let path = absolute(path)?;
+                if self.with_file(path.to_owned(), |path, _| Ok(path.exists())).await? {
                     let text = format!("{} already exists: name a new file", path.display());
                     return Err(Failure::new(FailureKind::File, text));
                 }
@@ -94,7 +128,7 @@ impl NodeService {
     }
 
     /// Copies bytes of a region to the destination that the client named.
-    pub(super) fn deliver(
+    pub(super) async fn deliver(
         &self,
         region: &MemoryRegion,
         offset: u64,
@@ -110,30 +144,59 @@ impl NodeService {
                 region.read(offset, &mut bytes)?;
                 content.hex = Some(Hex(bytes));
             }
-            Place::File(path) => store(region, offset, length, absolute(path)?)?,
+            Place::File(path) => {
+                let (region, path) = (region.clone(), absolute(path)?.to_owned());
+                self.with_file(path, move |path, pulse| store(&region, offset, length, path, pulse)).await?;
+            }
             Place::Region { rkey, offset: target } => {
                 let destination = self.inner.regions.get(*rkey)?;
-                let mut bytes = vec![0; length as usize];
-                region.read(offset, &mut bytes)?;
-                destination.write(*target, &bytes)?;
+                copy((region.clone(), offset), (destination, *target), length).await?;
             }
         }
         Ok(content)
     }
 }
 
-fn store(region: &MemoryRegion, offset: u64, length: u64, path: &Path) -> Result<(), Failure> {
-    let failed = |error| Failure::new(FailureKind::File, format!("cannot write {}: {error}", path.display()));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    let mut piece = vec![0; PIECE];
-    let mut done = 0;
-    while done < length {
-        let size = PIECE.min((length - done) as usize);
-        region.read(offset + done, &mut piece[..size])?;
-        file.write_all(&piece[..size]).map_err(failed)?;
-        done += size as u64;
-    }
-    Ok(())
+/// Copies bytes from one region to another.
+pub(super) async fn copy(
+    (from, offset): (MemoryRegion, u64),
+    (to, target): (MemoryRegion, u64),
+    length: u64,
+) -> Result<(), Failure> {
+    to.local_offset(target, length)?;
+    let copied = tokio::task::spawn_blocking(move || {
+        let mut piece = vec![0; PIECE.min(length as usize)];
+        let mut done = 0;
+        while done < length {
+            let size = PIECE.min((length - done) as usize);
+            from.read(offset + done, &mut piece[..size])?;
+            to.write(target + done, &piece[..size])?;
+            done += size as u64;
+        }
+        Ok(())
+    });
+    copied.await.unwrap_or_else(|error| Err(Failure::new(FailureKind::Node, error.to_string())))
+}
+
+fn store(region: &MemoryRegion, offset: u64, length: u64, path: &Path, pulse: &Pulse) -> Result<(), Trouble> {
+    let failed = |error| Trouble::File("write", error);
+    let file: File = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    let written = || -> Result<(), Trouble> {
+        let mut piece = vec![0; PIECE.min(length as usize)];
+        let mut done = 0;
+        while done < length {
+            if !pulse.goes_on() {
+                return Err(Trouble::Cancelled);
+            }
+            let size = PIECE.min((length - done) as usize);
+            region.read(offset + done, &mut piece[..size]).map_err(Failure::from)?;
+            std::os::unix::fs::FileExt::write_all_at(&file, &piece[..size], done).map_err(failed)?;
+            done += size as u64;
+        }
+        Ok(())
+    };
+    // Half a file would look like a whole one, and would be in the way of the next attempt.
+    written().inspect_err(|_| drop(std::fs::remove_file(path)))
 }
 
 fn too_long_for_reply(length: u64) -> Failure {

@@ -54,8 +54,8 @@ impl Verbs for Link {
         Ok(self.connection.send(buffer, span.offset, span.length, Some(immediate)).await?)
     }
 
-    fn take_receives(&self) -> Result<ReceivePermit, Failure> {
-        self.service.inner.receives.take(&self.connection)
+    async fn take_receives(&self) -> Result<ReceivePermit, Failure> {
+        self.service.inner.receives.take(&self.connection).await
     }
 
     fn post_receive(&self, buffer: &MemoryRegion, span: Span, id: u64) -> Result<(), Failure> {
@@ -71,7 +71,7 @@ impl Verbs for Link {
         // The library keeps the memory of posted receives. Keeping the permit prevents that anyone else collects
         // them.
         drop(buffer);
-        permit.forget();
+        self.service.inner.receives.park(&self.connection, permit);
     }
 
     async fn tell(&self, step: FileMessage) -> bool {

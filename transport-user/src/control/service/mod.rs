@@ -1,41 +1,49 @@
 //! The service of a running node: answers the control socket, keeps the regions and receives of local programs,
 //! and serves file transfers.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
-use tracing::{info, warn};
+use tokio::sync::Notify;
+use tracing::warn;
 use transport_common::ids::Cid;
 
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
+use crate::config::ReceiveOptions;
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
-    ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
-    StartError, Terms, shortened,
+    ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice, Notices,
+    StartError, Terms,
 };
-use crate::{Connection, Error, Node, OperationError};
+use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
+mod copies;
+mod disk;
+mod inbox;
 mod link;
 mod operations;
 mod receives;
 mod regions;
 mod served;
+mod serving;
 mod trace;
 mod transfer;
 
-use link::Link;
+use disk::{FileSystem, HostFiles, Lanes};
+use inbox::Inbox;
 use receives::Receives;
 use regions::RegionTable;
 pub use served::{ServeError, ServedNode};
+use serving::Serving;
 use trace::Traces;
-use transfer::{Sink, Source, Transfers};
+use transfer::{Transfers, Turns};
 
 /// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a
 /// change.
@@ -50,8 +58,8 @@ pub struct ServiceOptions {
     pub name: String,
     /// Options of the connection manager.
     pub manager: ManagerOptions,
-    /// Directory in which peers may store and fetch files, if any.
-    pub receive_directory: Option<PathBuf>,
+    /// Where peers may store and fetch files, if anywhere.
+    pub receive: Option<ReceiveOptions>,
     /// Profiles: parameters of congestion control by name.
     pub profiles: BTreeMap<String, CongestionParameters>,
 }
@@ -70,11 +78,17 @@ struct Inner {
     regions: RegionTable,
     receives: Receives,
     transfers: Transfers,
+    serving: Serving,
+    turns: Turns,
     traces: Traces,
-    receive_directory: Option<PathBuf>,
+    files: Arc<dyn FileSystem>,
+    lanes: Lanes,
+    inbox: Option<Arc<Inbox>>,
     profiles: BTreeMap<String, CongestionParameters>,
     /// Default of connections.
     congestion: CongestionControl,
+    /// The congestion control that was set for connections that are set up again when they are lost.
+    changed: Mutex<HashMap<Cid, CongestionControl>>,
     down: Notify,
 }
 
@@ -94,6 +108,8 @@ impl NodeService {
     fn start_at(place: ListeningPlace, node: Node, options: ServiceOptions) -> Self {
         let host = NodeHost::new(node);
         let congestion = options.manager.tuning.congestion;
+        let files: Arc<dyn FileSystem> = Arc::new(HostFiles);
+        let inbox = options.receive.map(|receive| Arc::new(Inbox::new(receive, Arc::clone(&files))));
         let (manager, notices) = ConnectionManager::start_at(place, host.clone(), options.manager);
         let inner = Arc::new(Inner {
             name: options.name,
@@ -103,10 +119,15 @@ impl NodeService {
             regions: RegionTable::default(),
             receives: Receives::default(),
             transfers: Transfers::default(),
+            serving: Serving::default(),
+            turns: Turns::default(),
             traces: Traces::default(),
-            receive_directory: options.receive_directory,
+            files,
+            lanes: Lanes::default(),
+            inbox,
             profiles: options.profiles,
             congestion,
+            changed: Mutex::default(),
             down: Notify::new(),
         });
         tokio::spawn(take_notices(Arc::downgrade(&inner), notices));
@@ -134,8 +155,14 @@ impl NodeService {
     }
 
     fn connection(&self, cid: u32) -> Result<Connection, Failure> {
-        let found = self.node().connection(Cid(cid));
-        found.ok_or_else(|| Failure::invalid(format!("no connection has CID {cid}: see `tiercel conn list`")))
+        self.node().connection(Cid(cid)).ok_or_else(|| {
+            Failure::invalid(match self.inner.manager.successor(Cid(cid)) {
+                Some(Cid(by)) => {
+                    format!("connection {cid} was lost, and connection {by} took its place: use {by}")
+                }
+                None => format!("no connection has CID {cid}: see `tiercel conn list`"),
+            })
+        })
     }
 
     fn status(&self) -> Result<NodeStatus, Failure> {
@@ -147,16 +174,18 @@ impl NodeService {
             control_version: VERSION,
             pid: std::process::id(),
             uptime_s: self.inner.started.elapsed().as_secs(),
-            device: self.node().device().clone(),
+            device: Device::clone(&self.node().device()),
             attach: stats.attach,
             transmit: stats.transmit,
             engine: stats.engine,
             connection_manager: ManagerInfo {
                 address: manager.address(),
                 sessions: manager.sessions().len(),
+                reconnecting: manager.reconnecting(),
             },
             receive_timestamps: self.node().receive_timestamps()?,
-            receive_directory: self.inner.receive_directory.clone(),
+            receive_directory: self.inner.inbox.as_ref().map(|inbox| inbox.options().directory.clone()),
+            receive_limits: self.inner.inbox.as_ref().map(|inbox| inbox.limits()),
             trace: self.inner.traces.status(),
             algorithms: self.node().algorithms().names().into_iter().map(str::to_owned).collect(),
             profiles: self.profiles(),
@@ -218,10 +247,16 @@ impl NodeService {
         if let Some(tunnel) = what.tunnel {
             tunnel.check().map_err(Failure::invalid)?;
         }
-        let request::Connect { ordered, rack_tlp, ulp, tunnel, .. } = *what;
-        let terms = Terms { ordered, rack_tlp, ulp, tunnel };
-        let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
+        let peer = ScopedAddress { address: what.address, scope: what.scope.clone() };
+        let peer = peer.on(&self.node().device().interface).map_err(Failure::invalid)?;
+        let request::Connect { ordered, rack_tlp, ulp, tunnel, reconnect, .. } = *what;
+        let patience = what.patience_ms.map(Duration::from_millis);
+        let terms = Terms { ordered, rack_tlp, ulp, tunnel, patience, reconnect };
+        let cid = self.inner.manager.connect(peer, what.port, terms).await?;
         if !what.congestion.is_empty() {
+            if reconnect {
+                self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(cid, congestion);
+            }
             self.connection(cid.0)?.set_congestion(congestion).await?;
         }
         self.show(cid.0)
@@ -232,6 +267,13 @@ impl NodeService {
         let connection = self.connection(*cid)?;
         if !change.is_empty() {
             let congestion = self.changed(&connection.congestion(), change)?;
+            if self.inner.manager.reconnects(Cid(*cid)) {
+                self.inner
+                    .changed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(Cid(*cid), congestion);
+            }
             let set = tokio::time::timeout(CLOSING, connection.set_congestion(congestion)).await;
             set.map_err(|_| {
                 let text = format!(
@@ -251,12 +293,16 @@ impl NodeService {
                  `tiercel conn close {cid}`, then connect again"
             )));
         }
-        let reset = tokio::time::timeout(CLOSING, self.node().reset(Cid(cid))).await;
-        reset.map_err(|_| {
-            let text =
-                format!("connection {cid} does not end: check with `tiercel status` that the engine runs");
+        // The reset goes on if it takes longer than this call waits: given up, it would leave the connection closed.
+        let node = self.node().clone();
+        let reset = tokio::spawn(async move { node.reset(Cid(cid)).await.map(drop) });
+        let reset = tokio::time::timeout(CLOSING, reset).await.map_err(|_| {
+            let text = format!(
+                "connection {cid} does not end: check with `tiercel status` that the engine runs; the reset goes on when it does"
+            );
             Failure::new(FailureKind::Node, text)
-        })??;
+        })?;
+        reset.map_err(|error| Failure::new(FailureKind::Node, format!("the reset failed: {error}")))??;
         self.show(cid)
     }
 
@@ -281,8 +327,14 @@ impl NodeService {
     }
 
     async fn close(&self, cid: u32) -> Result<answer::Closed, Failure> {
-        let connection = self.connection(cid)?;
-        if !self.inner.manager.close(Cid(cid)).await {
+        let closed = self.inner.manager.close(Cid(cid)).await;
+        let connection = match self.connection(cid) {
+            Ok(connection) => connection,
+            // It was lost, and was being set up again.
+            Err(_) if closed => return Ok(answer::Closed { closed: cid }),
+            Err(failure) => return Err(failure),
+        };
+        if !closed {
             connection.close();
         }
         if tokio::time::timeout(CLOSING, connection.closed()).await.is_err() {
@@ -298,53 +350,30 @@ impl NodeService {
         answer::WentDown { down: self.inner.name.clone() }
     }
 
-    /// Serves a peer that offers a file or asks for a file.
-    async fn serve_file(self, cid: Cid, step: FileMessage) {
-        let transfer = step.transfer();
-        let outcome = self.try_serve_file(cid, step).await;
-        match outcome {
-            Ok(report) => info!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display()),
-            Err(failure) => {
-                warn!("connection {}: file transfer failed: {failure}", cid.0);
-                // A source or a sink has already sent an Abort. The peer ignores one for a transfer that has
-                // ended.
-                let text = shortened(&failure.text);
-                self.inner.manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
-            }
-        }
-    }
-
-    async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<answer::Copied, Failure> {
-        let Some(directory) = &self.inner.receive_directory else {
-            return Err(Failure::new(
-                FailureKind::File,
-                "the node has no directory for files of peers: start it with --receive-dir",
-            ));
+    /// Gives the connection that takes the place of a lost one the congestion control that was set for that one.
+    fn take_over(self, lost: Cid, by: Cid) {
+        let congestion = {
+            let mut changed = self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(congestion) = changed.remove(&lost) else { return };
+            changed.insert(by, congestion);
+            congestion
         };
-        let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
-        let ended = || Failure::new(FailureKind::Connect, "the connection has ended");
-        let peer = self.inner.manager.peer(cid).ok_or_else(ended)?;
-        let mut steps = self.inner.transfers.serve(cid, step.transfer(), peer.ip())?;
-        let (progress, _wanted) = ProgressSender::detached();
-        match step {
-            FileMessage::Offer { name, via, length, chunk, slots, rkey, overwrite, .. } => {
-                transfer::check_name(&name)?;
-                let file = directory.join(&name);
-                let what = Sink { file, name, via, length, chunk, slots, rkey, overwrite };
-                transfer::sink(link.as_ref(), &mut steps, what, &progress).await
+        tokio::spawn(async move {
+            let Some(connection) = self.node().connection(by) else { return };
+            if let Err(error) = connection.set_congestion(congestion).await {
+                warn!("connection {} has not the congestion control of connection {}: {error}", by.0, lost.0);
             }
-            FileMessage::Fetch { name, via, .. } => {
-                transfer::check_name(&name)?;
-                let what = Source { file: directory.join(&name), name, via, overwrite: false };
-                transfer::source(&link, &mut steps, what, &progress).await
-            }
-            _ => Err(Failure::new(FailureKind::File, "there is no such transfer: copy again")),
-        }
+        });
     }
 }
 
 impl Handler for NodeService {
-    async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
+    async fn handle(
+        &self,
+        request: Request,
+        files: Vec<OwnedFd>,
+        progress: ProgressSender,
+    ) -> Result<Value, Failure> {
         match request {
             Request::Status(call) => result(&call, self.status()),
             Request::Stats(call) => result(&call, self.stats()),
@@ -359,8 +388,8 @@ impl Handler for NodeService {
             Request::Regions(call) => result(&call, Ok(self.list_regions())),
             Request::RegisterRegion(call) => result(&call, self.register_region(call.clone())),
             Request::DeregisterRegion(call) => result(&call, self.deregister_region(call.rkey)),
-            Request::ReadRegion(call) => result(&call, self.read_region(&call)),
-            Request::WriteRegion(call) => result(&call, self.write_region(&call)),
+            Request::ReadRegion(call) => result(&call, self.read_region(&call).await),
+            Request::WriteRegion(call) => result(&call, self.write_region(&call).await),
             Request::Write(call) => result(&call, self.write(&call).await),
             Request::Read(call) => result(&call, self.read(&call).await),
             Request::Send(call) => result(&call, self.send(&call).await),
@@ -370,7 +399,7 @@ impl Handler for NodeService {
             Request::Atomic(call) => result(&call, self.atomic(call).await),
             Request::Trace(call) => result(&call, self.trace(call.clone(), &progress).await),
             Request::StopTrace(call) => result(&call, self.stop_trace()),
-            Request::Copy(call) => result(&call, self.copy(call.clone(), &progress).await),
+            Request::Copy(call) => result(&call, self.copy(call.clone(), files, &progress).await),
         }
     }
 }
@@ -381,7 +410,7 @@ fn result<C: Call>(_: &C, outcome: Result<C::Answer, Failure>) -> Result<Value, 
 }
 
 /// Handles the notices of the connection manager, until the service is dropped.
-async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>) {
+async fn take_notices(service: Weak<Inner>, mut notices: Notices) {
     while let Some(notice) = notices.recv().await {
         let Some(inner) = service.upgrade() else { return };
         match notice {
@@ -390,13 +419,17 @@ async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>)
                 if let Some(step @ (FileMessage::Offer { .. } | FileMessage::Fetch { .. })) =
                     inner.transfers.deliver(cid, step)
                 {
-                    tokio::spawn(NodeService { inner }.serve_file(cid, step));
+                    NodeService { inner }.begin_to_serve(cid, step);
                 }
             }
             Notice::Ended(cid) => {
                 inner.transfers.connection_ended(cid);
                 inner.receives.connection_ended(cid);
+                if !inner.manager.reconnecting().iter().any(|lost| lost.cid == cid.0) {
+                    inner.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(&cid);
+                }
             }
+            Notice::Replaced { lost, by } => NodeService { inner }.take_over(lost, by),
         }
     }
 }

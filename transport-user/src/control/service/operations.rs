@@ -5,12 +5,9 @@ use std::time::Instant;
 use transport_common::ids::RKey;
 
 use super::super::protocol::Failure;
-use super::super::protocol::answer::{AtomicCompleted, Completed, Copied, ReadCompleted};
-use super::super::protocol::request::{self, AtomicOperation, CopyDirection, Place};
-use super::super::server::ProgressSender;
-use super::link::Link;
-use super::transfer::{self, Source};
-use super::{Arc, NodeService, absolute};
+use super::super::protocol::answer::{AtomicCompleted, Completed, ReadCompleted};
+use super::super::protocol::request::{self, AtomicOperation, Place};
+use super::NodeService;
 
 /// Makes the answer for an operation that completed without error.
 fn completed(bytes: u64, started: Instant) -> Completed {
@@ -21,7 +18,7 @@ impl NodeService {
     /// Performs an RDMA WRITE.
     pub(super) async fn write(&self, what: &request::Write) -> Result<Completed, Failure> {
         let connection = self.connection(what.cid)?;
-        let from = self.load(&what.data)?;
+        let from = self.load(&what.data).await?;
         let (rkey, address) = (RKey(what.rkey), what.address);
         let started = Instant::now();
         match what.immediate {
@@ -45,21 +42,21 @@ impl NodeService {
     pub(super) async fn read(&self, what: &request::Read) -> Result<ReadCompleted, Failure> {
         let request::Read { cid, rkey, address, length, to } = what;
         let connection = self.connection(*cid)?;
-        let target = self.target(*length, to)?;
+        let target = self.target(*length, to).await?;
         let started = Instant::now();
         connection.read(&target.region, target.offset, RKey(*rkey), *address, *length).await?;
         let completed = completed(*length, started);
         let hex = match to {
             // The READ wrote directly into this region.
             Place::Region { .. } => None,
-            _ => self.deliver(&target.region, target.offset, *length, to)?.hex,
+            _ => self.deliver(&target.region, target.offset, *length, to).await?.hex,
         };
         Ok(ReadCompleted { completed, hex })
     }
 
     pub(super) async fn send(&self, what: &request::Send) -> Result<Completed, Failure> {
         let connection = self.connection(what.cid)?;
-        let from = self.load(&what.data)?;
+        let from = self.load(&what.data).await?;
         let started = Instant::now();
         connection.send(&from.region, from.offset, from.length, what.immediate).await?;
         Ok(completed(from.length, started))
@@ -77,28 +74,5 @@ impl NodeService {
             }
         };
         Ok(AtomicCompleted { completed: completed(8, started), original, swapped })
-    }
-
-    /// Copies a file.
-    pub(super) async fn copy(
-        &self,
-        what: request::Copy,
-        progress: &ProgressSender,
-    ) -> Result<Copied, Failure> {
-        let request::Copy { cid, direction, file, name, via, overwrite } = what;
-        absolute(&file)?;
-        transfer::check_name(&name)?;
-        let connection = self.connection(cid)?;
-        let mut steps = self.inner.transfers.enter(connection.cid(), rand::random())?;
-        let link = Arc::new(Link::new(self.clone(), connection));
-        match direction {
-            CopyDirection::ToPeer => {
-                let what = Source { file, name, via, overwrite };
-                transfer::source(&link, &mut steps, what, progress).await
-            }
-            CopyDirection::FromPeer => {
-                transfer::fetch(link.as_ref(), &mut steps, (name, via), &file, overwrite, progress).await
-            }
-        }
     }
 }

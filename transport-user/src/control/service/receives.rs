@@ -45,11 +45,24 @@ struct Entry {
 }
 
 impl Receives {
-    /// Takes the permit for the receives of a connection, for a file transfer.
-    pub(super) fn take(&self, connection: &Connection) -> Result<OwnedSemaphorePermit, Failure> {
-        let cid = connection.cid();
-        let taken = Arc::clone(&self.book(cid).user).try_acquire_owned();
+    /// Takes the permit for the receives of a connection, for a file transfer. Waits while another transfer has it.
+    ///
+    /// # Errors
+    /// A client has posted receives, which may wait for long, or a transfer that failed left some behind.
+    pub(super) async fn take(&self, connection: &Connection) -> Result<OwnedSemaphorePermit, Failure> {
+        let (cid, book) = (connection.cid(), self.book(connection.cid()));
+        if lock(&book.state).collecting {
+            return Err(in_use(cid, connection.is_ordered()));
+        }
+        let taken = Arc::clone(&book.user).acquire_owned().await;
         taken.map_err(|_| in_use(cid, connection.is_ordered()))
+    }
+
+    /// Keeps the permit until the connection is closed, because receives of a transfer are left. Whoever waits for it is
+    /// refused.
+    pub(super) fn park(&self, connection: &Connection, permit: OwnedSemaphorePermit) {
+        permit.forget();
+        self.book(connection.cid()).user.close();
     }
 
     /// Removes the receives of a connection that has ended.

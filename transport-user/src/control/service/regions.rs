@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transport_common::ids::RKey;
 
+use super::super::protocol::Failure;
 use super::super::protocol::answer::{self, Content, Deregistered, Written};
 use super::super::protocol::request::{self, Right};
-use super::super::protocol::{Failure, INLINE_LIMIT};
 use super::NodeService;
+use super::buffers::copy;
 use crate::{Access, MemoryRegion};
 
 /// Longest name of a region.
@@ -85,25 +86,17 @@ impl NodeService {
         Ok(Deregistered { deregistered: rkey })
     }
 
-    pub(super) fn read_region(&self, what: &request::ReadRegion) -> Result<Content, Failure> {
+    pub(super) async fn read_region(&self, what: &request::ReadRegion) -> Result<Content, Failure> {
         let request::ReadRegion { rkey, offset, length, to } = what;
         let region = self.inner.regions.get(*rkey)?;
         let rest = (region.len() as u64).saturating_sub(*offset);
-        self.deliver(&region, *offset, length.unwrap_or(rest), to)
+        self.deliver(&region, *offset, length.unwrap_or(rest), to).await
     }
 
-    pub(super) fn write_region(&self, what: &request::WriteRegion) -> Result<Written, Failure> {
+    pub(super) async fn write_region(&self, what: &request::WriteRegion) -> Result<Written, Failure> {
         let region = self.inner.regions.get(what.rkey)?;
-        let from = self.load(&what.data)?;
-        region.local_offset(what.offset, from.length)?;
-        let mut piece = vec![0; INLINE_LIMIT.min(from.length) as usize];
-        let mut done = 0;
-        while done < from.length {
-            let size = INLINE_LIMIT.min(from.length - done) as usize;
-            from.region.read(from.offset + done, &mut piece[..size])?;
-            region.write(what.offset + done, &piece[..size])?;
-            done += size as u64;
-        }
+        let from = self.load(&what.data).await?;
+        copy((from.region, from.offset), (region, what.offset), from.length).await?;
         Ok(Written { bytes: from.length })
     }
 }

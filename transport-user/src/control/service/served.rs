@@ -43,7 +43,7 @@ pub enum ServeError {
 /// use transport_user::control::service::ServedNode;
 ///
 /// let file = NodeFile::load("node.toml".as_ref())?;
-/// let node = ServedNode::start(&file, file.node.options(), default_path(&file.node.name), None).await?;
+/// let node = ServedNode::start(&file, file.node.options(), default_path(&file.node.name)).await?;
 /// node.down_requested().await;
 /// node.shut_down().await;
 /// # Ok(())
@@ -57,19 +57,14 @@ pub struct ServedNode {
 impl ServedNode {
     /// Brings up the node of a node file, and listens on `socket`. `options` are those of
     /// [`file.node.options()`](crate::config::NodeSection::options), with changes if needed. Peers may store and
-    /// fetch files in `receive_directory`, if there is one.
+    /// fetch files in the directory of `file.node.receive`, if there is one.
     ///
     /// # Errors
     /// See [`ServeError`]. In that case, everything is cleaned up.
-    pub async fn start(
-        file: &NodeFile,
-        options: NodeOptions,
-        socket: PathBuf,
-        receive_directory: Option<PathBuf>,
-    ) -> Result<Self, ServeError> {
+    pub async fn start(file: &NodeFile, options: NodeOptions, socket: PathBuf) -> Result<Self, ServeError> {
         // The socket comes first: a second node with the same name fails here, before it touches the interface.
         let listener = bind(&socket)?;
-        let started = start_service(file, options, receive_directory);
+        let started = start_service(file, options);
         let service = started.inspect_err(|_| unbind(&socket))?;
         let manager = service.manager().address();
         info!("connection manager on {manager}, control socket {}", socket.display());
@@ -102,11 +97,7 @@ impl ServedNode {
     }
 }
 
-fn start_service(
-    file: &NodeFile,
-    options: NodeOptions,
-    receive_directory: Option<PathBuf>,
-) -> Result<NodeService, ServeError> {
+fn start_service(file: &NodeFile, options: NodeOptions) -> Result<NodeService, ServeError> {
     let section = &file.node;
     // The port is taken before the interface, because `force` replaces the program of another node: a later
     // failure would leave that node without its interface.
@@ -133,10 +124,10 @@ fn start_service(
         manager: ManagerOptions {
             port: section.control_port,
             tuning: section.tuning,
-            timing: Timing::default(),
+            timing: Timing { patience: section.patience, ..Timing::default() },
             limits: section.limits,
         },
-        receive_directory,
+        receive: section.receive.clone(),
         profiles: file.profiles.clone(),
     };
     Ok(NodeService::start_at(place, node, options))

@@ -5,12 +5,14 @@
 //! order and reports each, which frees its slot. The source hashes the bytes that it reads, and the sink the bytes
 //! that it writes. The file gets its name only if the two hashes are equal. Until then it is a hidden `.part` file
 //! in the same directory. If a killed node left such a file, the next copy to the same target removes it.
+//!
+//! All file work runs on a lane of the transfer ([`super::disk`]): while a file system does not answer, the transfer goes on
+//! to talk with its peer and its client.
 
 use std::collections::HashMap;
-use std::io;
+use std::future::Future;
 use std::net::IpAddr;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -19,19 +21,31 @@ use transport_common::ids::Cid;
 use super::super::protocol::answer::Copied;
 use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
-use crate::connection_manager::{FileMessage, PeerSource, Via};
+use super::disk::{FileSystem, Job, Lane, NoAnswer};
+use crate::connection_manager::{FileMessage, PeerSource, Sparse, Via};
 use crate::memory;
 
+mod layout;
 mod part;
+mod reading;
 mod sink;
 mod source;
 #[cfg(test)]
 mod tests;
+mod trouble;
+mod turns;
 mod verbs;
+mod writing;
 
+use layout::Layout;
+pub(super) use part::Place;
+pub(super) use reading::{Origin, READ_FIRST, kind, read_whole};
 pub(super) use sink::{Sink, sink};
 pub(super) use source::{Source, source};
+pub(super) use trouble::Trouble;
+pub(super) use turns::Turns;
 pub(crate) use verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
+pub(super) use writing::Target;
 
 /// Transfers of a node at the same time.
 const TRANSFERS: usize = 16;
@@ -53,8 +67,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SERVED_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest time for which a failed transfer waits for its outstanding operations.
 const RELEASE: Duration = Duration::from_secs(2);
-/// Longest name of a file, bytes.
+/// An end that its file system or its turn keeps waiting says so after this time, and again and again.
+const SAY_WAITING: Duration = Duration::from_secs(3);
+/// Longest time for which a failed transfer by SEND waits until its receives are used up.
+const DRAIN: Duration = Duration::from_secs(5);
+/// Longest name of a file or a directory, longest path, bytes, and most names in a path.
 const LONGEST_NAME: usize = 200;
+const LONGEST_PATH: usize = 1000;
+const DEEPEST_PATH: usize = 32;
 
 /// The current transfers. Delivers arriving steps to their transfer.
 #[derive(Debug, Default)]
@@ -149,39 +169,51 @@ impl Steps<'_> {
         self.key.1
     }
 
-    /// Adds to a failure that `left` work requests (`what` names their kind) are still outstanding, and what to
-    /// do.
-    fn with_leftovers(&self, mut failure: Failure, left: u64, what: &str) -> Failure {
-        if left > 0 {
-            failure.text.push_str(&format!(
-                "; {left} {what} of the transfer are still outstanding, which blocks connection {0}: close it with \
-                 `tiercel conn close {0}`, then connect again",
-                self.key.0.0
-            ));
-        }
-        failure
+    fn cid(&self) -> Cid {
+        self.key.0
     }
 
-    /// Waits for the next step of the peer.
+    /// Waits for the next step of the peer, at most the patience of this transfer.
     ///
     /// # Errors
     /// The peer ended the transfer, the peer sent no step in time, or the connection ended.
-    pub(super) async fn next(&mut self) -> Result<FileMessage, Failure> {
-        match tokio::time::timeout(self.patience, self.receiver.recv()).await {
-            Ok(Some(FileMessage::Abort { text, .. })) => {
-                Err(Failure::new(FailureKind::File, format!("the peer aborted: {}", text.escape_debug())))
+    pub(super) async fn next(&mut self) -> Result<FileMessage, Trouble> {
+        self.next_within(Some(self.patience)).await
+    }
+
+    /// Waits for the next step of the peer, which has a reason to be silent if `patience` is `None`.
+    async fn next_within(&mut self, patience: Option<Duration>) -> Result<FileMessage, Trouble> {
+        loop {
+            let step = match patience {
+                None => self.receiver.recv().await,
+                Some(patience) => {
+                    let step = tokio::time::timeout(patience, self.receiver.recv()).await;
+                    step.map_err(|_| Trouble::PeerSilent(patience))?
+                }
+            };
+            match step {
+                Some(FileMessage::Waiting { .. }) => {}
+                Some(FileMessage::Abort { text, posted, .. }) => {
+                    return Err(Trouble::PeerAborted(text, posted));
+                }
+                Some(step) => return Ok(step),
+                None => return Err(Trouble::ConnectionEnded),
             }
-            Ok(Some(step)) => Ok(step),
-            Ok(None) => Err(Failure::new(
-                FailureKind::Connect,
-                "the connection ended during the transfer: connect again",
-            )),
-            Err(_) => Err(Failure::new(
-                FailureKind::Connect,
-                format!("the peer sent nothing for {} s: see the log of its node", self.patience.as_secs()),
-            )),
         }
     }
+}
+
+/// Adds to a failure that `left` work requests (`what` names their kind) of a connection are still outstanding, and what
+/// to do.
+fn with_leftovers(mut failure: Failure, cid: Cid, left: u64, what: &str) -> Failure {
+    if left > 0 {
+        failure.text.push_str(&format!(
+            "; {left} {what} of the transfer are still outstanding, which blocks connection {0}: close it with `tiercel conn \
+             close {0}`, then connect again",
+            cid.0
+        ));
+    }
+    failure
 }
 
 impl Drop for Steps<'_> {
@@ -190,74 +222,92 @@ impl Drop for Steps<'_> {
     }
 }
 
-/// Asks the peer for one of its files and stores it.
-pub(super) async fn fetch<V: Verbs>(
-    verbs: &V,
-    steps: &mut Steps<'_>,
-    wanted: (String, Via),
-    file: &Path,
-    overwrite: bool,
-    progress: &ProgressSender,
-) -> Result<Copied, Failure> {
-    let (name, via) = wanted;
-    // The check comes before the peer sends any data.
-    sink::check_target(file, overwrite)?;
-    tell(verbs, FileMessage::Fetch { transfer: steps.transfer(), name: name.clone(), via }).await?;
-    let FileMessage::Offer { name: offered, via: by, length, chunk, slots, rkey, .. } = steps.next().await?
-    else {
-        return Err(out_of_step());
-    };
-    if offered != name || by != via {
-        return Err(out_of_step());
-    }
-    let target = Sink { file: file.to_owned(), name, via, length, chunk, slots, rkey, overwrite };
-    sink(verbs, steps, target, progress).await
+/// What a transfer needs of its node: the connection, and the lane for its file work.
+pub(super) struct Means<'m, V: Verbs> {
+    pub(super) verbs: &'m Arc<V>,
+    pub(super) files: &'m Arc<dyn FileSystem>,
+    pub(super) lane: &'m Lane,
+    pub(super) progress: &'m ProgressSender,
 }
 
-/// Checks the name of a file that a peer stores or fetches: one path component, not hidden.
+impl<V: Verbs> Means<'_, V> {
+    async fn tell(&self, step: FileMessage) -> Result<(), Trouble> {
+        if self.verbs.tell(step).await { Ok(()) } else { Err(Trouble::NoSession) }
+    }
+
+    /// Waits for something of this node that may take long. Tells the peer from time to time that this end is there.
+    async fn wait_for<T>(&self, transfer: u64, what: impl Future<Output = T>) -> Result<T, Trouble> {
+        let mut what = std::pin::pin!(what);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut what => return Ok(outcome),
+                () = self.progress.unwanted() => return Err(Trouble::Cancelled),
+                () = tokio::time::sleep(SAY_WAITING) => self.tell(FileMessage::Waiting { transfer }).await?,
+            }
+        }
+    }
+}
+
+/// Waits for the job, if there is one, and takes it away.
+async fn ended<T>(job: &mut Option<Job<T>>) -> Result<T, NoAnswer> {
+    let Some(running) = job else { return std::future::pending().await };
+    let outcome = running.ended().await;
+    *job = None;
+    outcome
+}
+
+/// Asks the peer for one of its files and stores it.
+pub(super) async fn fetch<V: Verbs>(
+    means: &Means<'_, V>,
+    steps: &mut Steps<'_>,
+    wanted: (String, Via),
+    place: Place,
+    overwrite: bool,
+) -> Result<Copied, Failure> {
+    let (name, via) = wanted;
+    let shown = place.shown.clone();
+    let offered = async {
+        // The check comes before the peer sends any data.
+        let (files, there) = (Arc::clone(means.files), place.clone());
+        means.lane.run(move |_| writing::check(files.as_ref(), &there, 0, overwrite)).await??;
+        means.tell(FileMessage::Fetch { transfer: steps.transfer(), name: name.clone(), via }).await?;
+        let offer = steps.next().await?;
+        Sink::of(offer, Target::Local(place), overwrite)
+            .filter(|sink| sink.name == name && sink.via == via && !sink.wanted.is_directory())
+            .ok_or(Trouble::OutOfStep)
+    };
+    match offered.await {
+        Ok(what) => sink(means, steps, what).await,
+        Err(trouble) => {
+            let text = trouble.for_peer(&name);
+            means.verbs.tell(FileMessage::Abort { transfer: steps.transfer(), text, posted: None }).await;
+            Err(trouble.for_client(shown.display()))
+        }
+    }
+}
+
+/// Checks the name of a file that a peer stores or fetches: a path of plain names, the first of them not hidden.
 ///
 /// # Errors
 /// The text says what is allowed.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
-    let plain = !name.contains(['/', '\\']) && !name.contains(char::is_control);
-    if plain && !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') {
+    let plain = |part: &str| {
+        let whole = !part.is_empty() && part.len() <= LONGEST_NAME && part != "." && part != "..";
+        whole && !part.contains('\\') && !part.contains(char::is_control) && !part::is_part(part)
+    };
+    let all = name.split('/').all(plain) && name.split('/').count() <= DEEPEST_PATH;
+    if all && name.len() <= LONGEST_PATH && !name.starts_with('.') {
         return Ok(());
     }
     Err(Failure::invalid(format!(
-        "\"{}\" cannot be the name of a file on a node: use 1 to {LONGEST_NAME} bytes without slashes, backslashes and control \
-         characters, and no dot at the beginning",
+        "\"{}\" cannot be the name of a file on a node: use names of 1 to {LONGEST_NAME} bytes, with slashes between those of \
+         directories, without backslashes and control characters, and no dot at the beginning",
         name.escape_debug()
     )))
 }
 
-async fn tell<V: Verbs>(verbs: &V, step: FileMessage) -> Result<(), Failure> {
-    if verbs.tell(step).await {
-        return Ok(());
-    }
-    Err(Failure::new(
-        FailureKind::Connect,
-        "the connection has no session with the peer's connection manager: if it has ended, connect again with `tiercel conn \
-         connect`; if it is static, copy with `tiercel write` and `tiercel read`",
-    ))
-}
-
-fn out_of_step() -> Failure {
-    Failure::new(
-        FailureKind::File,
-        "the peer sent a wrong step of the transfer, or an older SEND of this connection arrived: close the connection and \
-         connect again; if it happens again, install the same release on both nodes",
-    )
-}
-
-fn unwanted() -> Failure {
-    Failure::new(FailureKind::File, "cancelled")
-}
-
-fn file_failure(file: &Path, what: &str, error: &io::Error) -> Failure {
-    Failure::new(FailureKind::File, format!("cannot {what} {}: {error}", file.display()))
-}
-
-/// The chunks of a file: their number, and the position of each in the file and in the buffer.
+/// The chunks of what crosses: their number, and the position of each in it and in the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Chunks {
     length: u64,
@@ -266,7 +316,7 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// Cuts a file of `length` bytes into chunks. There are at most as many slots as chunks, so that a small file
+    /// Cuts `length` bytes into chunks. There are at most as many slots as chunks, so that a small file
     /// uses little memory.
     fn new(length: u64, chunk: u32, slots: u32) -> Self {
         let count = length.div_ceil(u64::from(chunk.max(1))).max(1);

@@ -40,11 +40,11 @@ pub(crate) trait Verbs: Send + Sync + 'static {
         immediate: u32,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Takes the permit to use the receives. Dropping the permit gives it back.
+    /// Takes the permit to use the receives, and waits while another transfer has it. Dropping the permit gives it back.
     ///
     /// # Errors
-    /// The permit is in use.
-    fn take_receives(&self) -> Result<ReceivePermit, Failure>;
+    /// A client uses the receives, or a failed transfer left some behind.
+    fn take_receives(&self) -> impl Future<Output = Result<ReceivePermit, Failure>> + Send;
 
     /// Posts `span` as a receive.
     fn post_receive(&self, buffer: &Self::Buffer, span: Span, id: u64) -> Result<(), Failure>;

@@ -1,0 +1,203 @@
+//! Two hosts in different networks with a router between them, and nodes with their connection managers on the hosts.
+
+use std::net::IpAddr;
+
+use anyhow::Result;
+use tokio::runtime::{Builder, Runtime};
+use transport_common::wire::udp::FALCON_UDP_PORT;
+use transport_user::connection_manager::{
+    ConnectError, ConnectionManager, Limits, ManagerOptions, NodeHost, SessionInfo, Terms, Timing,
+};
+use transport_user::{Cid, Connection, Node, NodeOptions, Tuning};
+
+use crate::Namespace;
+use crate::checks::wait_until;
+use crate::veth::{self, DEFAULT_MTU, MacAddress, VethEnd};
+
+/// Two hosts in different networks, and the router between them.
+pub struct Routed {
+    /// The hosts. Each has the interface [`Routed::INTERFACE`].
+    pub hosts: [Namespace; 2],
+    /// The router. Its interface to host N is `portN`.
+    pub router: Namespace,
+}
+
+/// What a router drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// Datagrams to ports of programs, which the port of Falcon is not.
+    Programs,
+    /// Falcon packets that come from this host.
+    FalconFrom(usize),
+}
+
+impl Routed {
+    /// Name of the interface of each host.
+    pub const INTERFACE: &str = "veth0";
+
+    /// Makes the hosts. All links have [`DEFAULT_MTU`].
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn new() -> Result<Self> {
+        let (hosts, router) = ([Namespace::new()?, Namespace::new()?], Namespace::new()?);
+        router.run(|| {
+            ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
+                .iter()
+                .try_for_each(|name| std::fs::write(format!("/proc/sys/net/{name}"), "1"))
+        })?;
+        for (network, host) in hosts.iter().enumerate() {
+            let port = format!("port{network}");
+            let [mac, routers] = [1, 2].map(|end| MacAddress([2, 0, 0, 0, end, network as u8]));
+            let end = |namespace, name, mac| VethEnd { namespace, name, mac, merge: true };
+            veth::connect(end(host, Self::INTERFACE, mac), end(&router, &port, routers), DEFAULT_MTU)?;
+            for ipv6 in [false, true] {
+                let (own, gateway) = (address(network, true, ipv6), address(network, false, ipv6));
+                let prefix = if ipv6 { 64 } else { 24 };
+                let nodad = if ipv6 { " nodad" } else { "" };
+                router.ip(&format!(
+                    "addr add {gateway}/{prefix} dev {port}{nodad}\nneigh add {own} lladdr {mac} dev {port} nud permanent\n"
+                ))?;
+                host.ip(&format!(
+                    "addr add {own}/{prefix} dev veth0{nodad}\nneigh add {gateway} lladdr {routers} dev veth0 nud permanent\n\
+                     route add default via {gateway}\n"
+                ))?;
+            }
+        }
+        Ok(Self { hosts, router })
+    }
+
+    /// Sets the MTU of the router's interface to host 1. The interfaces of the hosts keep theirs.
+    ///
+    /// # Errors
+    /// The error of `ip`.
+    pub fn narrow(&self, mtu: u32) -> Result<()> {
+        self.router.ip(&format!("link set port1 mtu {mtu}\n"))
+    }
+
+    /// Has the router drop packets silently from now on.
+    ///
+    /// # Errors
+    /// The error of `ip`.
+    pub fn drop_silently(&self, what: Dropped) -> Result<()> {
+        self.rules("add", what)
+    }
+
+    /// Has the router forward again what it dropped.
+    ///
+    /// # Errors
+    /// The error of `ip`.
+    pub fn forward_again(&self, what: Dropped) -> Result<()> {
+        self.rules("del", what)
+    }
+
+    fn rules(&self, verb: &str, what: Dropped) -> Result<()> {
+        let selector = match what {
+            Dropped::Programs => "ipproto udp dport 1024-65534".to_owned(),
+            Dropped::FalconFrom(host) => format!("iif port{host} ipproto udp dport {FALCON_UDP_PORT}"),
+        };
+        for version in ["-4", "-6"] {
+            let rule = format!("{version} rule {verb} {selector} blackhole");
+            self.router.command("ip", rule.split(' '))?;
+        }
+        Ok(())
+    }
+
+    /// Brings nodes up on both hosts.
+    ///
+    /// # Errors
+    /// The error of a node.
+    pub fn up(&self, ipv6: bool, tuning: Tuning) -> Result<[End<'_>; 2]> {
+        let [a, b] = &self.hosts;
+        Ok([End::up(a, address(0, true, ipv6), tuning)?, End::up(b, address(1, true, ipv6), tuning)?])
+    }
+}
+
+/// Returns the address of a host, or of the router in the network of that host.
+///
+/// # Panics
+/// Never: the texts are addresses.
+pub fn address(network: usize, host: bool, ipv6: bool) -> IpAddr {
+    let last = if host { 1 } else { 254 };
+    let text = if ipv6 { format!("fd07:{network}::{last}") } else { format!("10.7.{network}.{last}") };
+    text.parse().expect("an address")
+}
+
+/// A node with its connection manager. The fields are dropped in this order.
+pub struct End<'a> {
+    host: &'a Namespace,
+    /// The connection manager.
+    pub manager: ConnectionManager<NodeHost>,
+    /// The node.
+    pub node: Node,
+    /// Its threads are inside the host, as all sockets of the manager must be.
+    runtime: Runtime,
+}
+
+impl<'a> End<'a> {
+    /// Brings a node up on a host.
+    ///
+    /// # Errors
+    /// The error of the node.
+    pub fn up(host: &'a Namespace, address: IpAddr, tuning: Tuning) -> Result<Self> {
+        let options =
+            ManagerOptions { port: 0, tuning, timing: Timing::default(), limits: Limits::default() };
+        host.run(|| {
+            let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+            let node = Node::up(NodeOptions::new(Routed::INTERFACE, address))?;
+            let start = ConnectionManager::start(NodeHost::new(node.clone()), options);
+            let (manager, _) = runtime.block_on(start)?;
+            Ok(Self { host, manager, node, runtime })
+        })
+    }
+
+    /// Asks the other end for a connection.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn try_connect(&self, peer: &Self) -> Result<Cid, ConnectError> {
+        let to = peer.manager.address();
+        let connect = self.manager.connect(to.ip(), to.port(), Terms::default());
+        self.host.run(|| self.runtime.block_on(connect))
+    }
+
+    /// Connects to the other end.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn connect(&self, peer: &Self) -> Result<()> {
+        self.try_connect(peer)?;
+        wait_until("the other end knows", || peer.manager.sessions().len() == 1);
+        Ok(())
+    }
+
+    /// Returns the only session.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn session(&self) -> SessionInfo {
+        self.manager.sessions().pop().expect("connected")
+    }
+
+    /// Returns the connection of the only session.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn connection(&self) -> Connection {
+        self.node.connection(Cid(self.session().local_cid)).expect("connected")
+    }
+
+    /// Waits until an event contains a text.
+    ///
+    /// # Panics
+    /// If none does.
+    pub fn wait_for_event(&self, text: &str) {
+        let events = || self.manager.events().into_iter().map(|event| event.text).collect::<Vec<_>>();
+        let told = std::panic::AssertUnwindSafe(|| {
+            wait_until(text, || events().iter().any(|event| event.contains(text)));
+        });
+        if std::panic::catch_unwind(told).is_err() {
+            panic!("no event says \"{text}\": {:#?}", events());
+        }
+    }
+}

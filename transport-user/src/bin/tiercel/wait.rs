@@ -1,0 +1,181 @@
+//! Waiting for the answer to a request: what it waits for, how long it may take, and what an interrupt leaves behind.
+
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{interval_at, sleep};
+use transport_user::InitiatorState;
+use transport_user::control::answer::ShownConnection;
+use transport_user::control::request::Request;
+use transport_user::control::{Client, request};
+
+use crate::exit::Exit;
+
+/// Time between two looks at an operation. After two of them the user is told what it waits for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The wait for the answer to a request.
+pub(crate) struct Wait {
+    socket: PathBuf,
+    what: What,
+    timeout: Option<Duration>,
+    /// What it waits for, as far as it is known.
+    reason: Option<&'static str>,
+}
+
+/// A request, as the user knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// An operation on a connection, by name. It stays outstanding if nobody waits for it.
+    Operation { name: &'static str, cid: u32, needs_receive: bool },
+    /// A copy, which the node gives up if nobody waits for it.
+    Copy { cid: u32 },
+    /// Waiting for messages. The receives stay posted.
+    Receive { cid: u32 },
+    /// A trace, which has its own way to be ended.
+    Trace,
+    /// Anything else.
+    Other,
+}
+
+impl What {
+    fn of(request: &Request) -> Self {
+        let operation = |name, cid, needs_receive| Self::Operation { name, cid, needs_receive };
+        match request {
+            Request::Write(call) => operation("WRITE", call.cid, call.immediate.is_some()),
+            Request::Read(call) => operation("READ", call.cid, false),
+            Request::Send(call) => operation("SEND", call.cid, true),
+            Request::Atomic(call) => operation("atomic", call.cid, false),
+            Request::Copy(call) => Self::Copy { cid: call.cid },
+            Request::PostReceive(call) if call.wait => Self::Receive { cid: call.cid },
+            Request::Trace(_) | Request::StopTrace(_) => Self::Trace,
+            _ => Self::Other,
+        }
+    }
+
+    /// Says what is left when nobody waits any more.
+    fn left_behind(self) -> String {
+        match self {
+            Self::Operation { name, cid, .. } => format!(
+                "the {name} is still outstanding and may be performed later; `tiercel conn close {cid}` ends it"
+            ),
+            Self::Copy { cid } => {
+                format!("the copy over connection {cid} is stopped, and the destination is as it was before")
+            }
+            Self::Receive { cid } => {
+                format!("the receives stay posted: `tiercel recv list {cid}` shows what arrives")
+            }
+            Self::Trace | Self::Other => {
+                "the node may still carry the command out: see `tiercel status`".to_owned()
+            }
+        }
+    }
+}
+
+impl Wait {
+    /// Begins to wait for the answer of the node at `socket` to a request.
+    pub(crate) fn new(socket: &Path, request: Request, timeout: Option<Duration>) -> Self {
+        Self { socket: socket.to_owned(), what: What::of(&request), timeout, reason: None }
+    }
+
+    /// Returns when nobody waits for the answer any more: the time is over, or the user has interrupted. Meanwhile it
+    /// says what the operation waits for.
+    pub(crate) async fn end(&mut self) -> Exit {
+        let what = self.what;
+        let timeout = self.timeout;
+        let over = async {
+            match timeout {
+                Some(timeout) => sleep(timeout).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = interrupted(what) => Exit::interrupted(format!("interrupted: {}", what.left_behind())),
+            () = over => self.timed_out(),
+            never = self.explain() => match never {},
+        }
+    }
+
+    fn timed_out(&self) -> Exit {
+        let waited = self.timeout.unwrap_or_default();
+        let reason = self.reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let text = format!("no answer within {waited:?}{reason}; {}", self.what.left_behind());
+        match self.what {
+            What::Operation { .. } | What::Copy { .. } | What::Receive { .. } => Exit::operation(text),
+            What::Trace | What::Other => Exit::node(text),
+        }
+    }
+
+    /// Looks at the connection of an operation that does not end, and says once what it waits for.
+    async fn explain(&mut self) -> std::convert::Infallible {
+        let What::Operation { name, cid, needs_receive } = self.what else { return pending().await };
+        let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let mut nacks = None;
+        loop {
+            looks.tick().await;
+            // Without an answer there is nothing to say. The next look may have one.
+            let Some(shown) = look(&self.socket, cid).await else { continue };
+            let now = shown.info.statistics.nacks_received;
+            // Earlier operations may have had NACKs as well, so the first look only counts them.
+            let Some(before) = nacks else {
+                nacks = Some(now);
+                continue;
+            };
+            let reason = waits_for(&shown, needs_receive && now > before);
+            if self.reason.replace(reason) != Some(reason) {
+                eprintln!("waiting: the {name} on connection {cid} has not completed: {reason}");
+            }
+        }
+    }
+}
+
+/// Says what the oldest operation of a connection waits for.
+fn waits_for(shown: &ShownConnection, not_ready: bool) -> &'static str {
+    let sent = |state| matches!(state, InitiatorState::PushDataTx | InitiatorState::PullReqTx);
+    match shown.transactions.initiator.first() {
+        _ if not_ready => "the peer has posted no receive for it; post one there with `tiercel recv post`",
+        Some(oldest) if sent(oldest.state) => "the peer does not acknowledge it; see `tiercel conn show`",
+        Some(oldest) if oldest.state == InitiatorState::PullReqAckd => "the peer has not answered it yet",
+        Some(_) => "it waits for its turn; see `tiercel conn show`",
+        None => "its completion is on the way",
+    }
+}
+
+async fn look(socket: &Path, cid: u32) -> Option<ShownConnection> {
+    let mut client = Client::connect(socket).await.ok()?;
+    client.ask(request::Connection { cid }, |_| ()).await.ok()
+}
+
+/// Returns when the user interrupts. A trace is ended in another way.
+async fn interrupted(what: What) {
+    match signal(SignalKind::interrupt()) {
+        Ok(mut interrupt) if what != What::Trace => drop(interrupt.recv().await),
+        // The signal ends the program without a word then.
+        _ => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport_user::control::Hex;
+    use transport_user::control::request::Data;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_behind_is_said() {
+        let data = || Data::Hex(Hex(vec![1]));
+        let send = request::Send { cid: 5, data: data(), immediate: None };
+        let what = What::of(&send.into());
+        assert_eq!(what, What::Operation { name: "SEND", cid: 5, needs_receive: true });
+        assert!(what.left_behind().contains("`tiercel conn close 5` ends it"));
+        let write = |immediate| request::Write { cid: 5, rkey: 1, address: 0, data: data(), immediate };
+        for (immediate, needs_receive) in [(None, false), (Some(1), true)] {
+            let what = What::of(&write(immediate).into());
+            assert_eq!(what, What::Operation { name: "WRITE", cid: 5, needs_receive });
+        }
+        assert_eq!(What::of(&request::Status {}.into()), What::Other);
+    }
+}

@@ -1,0 +1,233 @@
+//! What a session does when its connection is stalled: it probes the path again, and ends the connection with a cause if the
+//! path has changed.
+//!
+//! Nothing of this repairs a packet that is too long for the path: a transaction is one packet, and is sent as it was cut. So
+//! a connection ends as soon as the path is known to carry less than its MTU, instead of failing one operation after the
+//! other.
+
+use std::convert::Infallible;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout};
+use transport_common::wire::udp::FALCON_UDP_PORT;
+
+use super::host::Host;
+use super::message::Message;
+use super::path_mtu::{LONGEST_SEARCH, ProbeOffer};
+use super::path_search::probe_socket;
+use super::path_watch::{Heard, Stall};
+use super::session::{Session, farewell};
+use super::{Shared, socket_address};
+use crate::mac::Mac;
+use crate::parameters::Tuning;
+
+/// Time between two searches of one end that found nothing new.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A connection ends only after so many searches in a row have found that the path carries less than its MTU: probes are lost
+/// like other packets.
+const SEARCHES: u32 = 2;
+/// Longest look at the MAC address of the next hop.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// Shortest time after which a stalled connection is given up.
+const SHORTEST_STALL: Duration = Duration::from_secs(2);
+
+/// How a session learns about its data path, and what it has found out.
+pub(super) struct PathCheck {
+    stall: watch::Sender<Option<Stall>>,
+    /// Where the peer takes probes: it searches, or answers that it takes ours.
+    probes: mpsc::Sender<ProbeOffer>,
+    incoming: tokio::sync::Mutex<mpsc::Receiver<ProbeOffer>>,
+    /// Whether the peer takes part: a node of an older release ends the session at a message that it does not expect.
+    peer_searches: bool,
+    longest_stall: Duration,
+    /// MAC address of the next hop to which the connection sends.
+    next_hop: Mac,
+    cause: OnceLock<String>,
+}
+
+impl PathCheck {
+    pub(super) fn new(peer_searches: bool, longest_stall: Duration, next_hop: Mac) -> Self {
+        let (probes, incoming) = mpsc::channel(1);
+        Self {
+            stall: watch::Sender::new(None),
+            probes,
+            incoming: tokio::sync::Mutex::new(incoming),
+            peer_searches,
+            longest_stall,
+            next_hop,
+            cause: OnceLock::new(),
+        }
+    }
+
+    /// Takes what the watch of the data path has seen.
+    pub(super) fn stalls(&self, stall: Option<Stall>) {
+        self.stall.send_if_modified(|before| std::mem::replace(before, stall) != stall);
+    }
+
+    /// Takes a message of the peer that names where it takes probes. If one is waiting already, the peer sends too many.
+    pub(super) fn peer_probes(&self, probe: ProbeOffer) -> Result<(), String> {
+        probe.check()?;
+        let _ = self.probes.try_send(probe);
+        Ok(())
+    }
+
+    /// Returns why the data path ended the session, if this is the last message that says so.
+    pub(super) fn ended_by(&self, last: &Message) -> Option<String> {
+        self.cause.get().filter(|cause| farewell(cause) == *last).cloned()
+    }
+}
+
+impl Session {
+    /// Ends the session with a cause of its data path. The peer is told.
+    pub(super) async fn end_with(&self, cause: String) {
+        let message = farewell(&cause);
+        if self.path.cause.set(cause).is_ok() {
+            // Sending fails only if the session is ending.
+            let _ = self.outgoing.send(message).await;
+        }
+    }
+}
+
+/// Returns how long a connection may be stalled: as long as packet delivery tries on a path whose round trip time stays what
+/// it was at set-up. A longer timeout is a guess until delays are measured.
+pub(super) fn longest_stall(chosen: &Tuning, agreed: &Tuning, round_trip: Option<Duration>) -> Duration {
+    let parameters = agreed.congestion.parameters;
+    let mut timeout = chosen.rto;
+    if parameters.adaptive_timeout {
+        timeout = timeout.max(parameters.min_rto).max(round_trip.unwrap_or_default() * 5 / 4);
+    }
+    timeout.saturating_mul(2 * (agreed.max_retransmit_attempts + 1)).max(SHORTEST_STALL)
+}
+
+/// Follows the data path of a session until the session ends.
+pub(super) async fn follow<H: Host>(shared: &Shared<H>, session: &Session) -> Infallible {
+    let path = &session.path;
+    let mut stalls = path.stall.subscribe();
+    let mut incoming = path.incoming.lock().await;
+    let mut next_search = Instant::now();
+    loop {
+        let asked = tokio::select! {
+            asked = incoming.recv() => asked,
+            _ = stalls.changed() => None,
+        };
+        let stall = *stalls.borrow_and_update();
+        if let Some(Stall { lasts, heard }) = stall
+            && lasts >= path.longest_stall
+        {
+            session.end_with(given_up(lasts, heard)).await;
+            continue;
+        }
+        if stall.is_some()
+            && let Some(mac) = other_next_hop(shared, session).await
+        {
+            session.end_with(moved(mac, path.next_hop)).await;
+            continue;
+        }
+        let wants = stall.is_some() && path.peer_searches && Instant::now() >= next_search;
+        if asked.is_none() && !wants {
+            continue;
+        }
+        match smaller_mtu(shared, session, asked, &mut incoming).await {
+            Some(mtu) => session.end_with(shrunk(mtu, session.mtu)).await,
+            None => next_search = Instant::now() + AGAIN,
+        }
+    }
+}
+
+/// Returns the MAC address to which the kernel sends packets to the peer, if it is not the connection's.
+async fn other_next_hop<H: Host>(shared: &Shared<H>, session: &Session) -> Option<Mac> {
+    let now = timeout(LONGEST_LOOK, shared.host.next_hop(session.peer.ip())).await.ok()??;
+    (now != session.path.next_hop).then_some(now)
+}
+
+fn moved(mac: Mac, before: Mac) -> String {
+    format!(
+        "the next hop to the peer has the MAC address {mac} now, and the connection was set up with {before}: connect again"
+    )
+}
+
+fn shrunk(mtu: u32, before: u32) -> String {
+    format!(
+        "the MTU of the path is now {mtu} bytes, and the connection was set up with {before}: connect again"
+    )
+}
+
+fn given_up(lasts: Duration, heard: Heard) -> String {
+    let lasts = lasts.as_secs_f64();
+    match heard {
+        Heard::Never | Heard::NoLonger => format!(
+            "no packet was acknowledged for {lasts:.1} s, and no Falcon packet of the peer arrives: the peer is down, or UDP port \
+             {FALCON_UDP_PORT} does not pass any more"
+        ),
+        Heard::Some => format!(
+            "its oldest packet was not acknowledged for {lasts:.1} s, while other packets of the peer arrive: the path loses \
+             long packets, or most packets"
+        ),
+    }
+}
+
+/// Searches for the MTU of the path in the direction of the peer. Returns it if it is smaller than that of the connection.
+async fn smaller_mtu<H: Host>(
+    shared: &Shared<H>,
+    session: &Session,
+    mut asked: Option<ProbeOffer>,
+    incoming: &mut mpsc::Receiver<ProbeOffer>,
+) -> Option<u32> {
+    let mut largest = 0;
+    for _ in 0..SEARCHES {
+        let found = search(shared, session, asked.take(), incoming).await?;
+        if found >= session.mtu {
+            return None;
+        }
+        largest = found.max(largest);
+    }
+    Some(largest)
+}
+
+/// Searches once, and answers the peer's probes. `asked` is where the peer takes probes, if it began. Returns `None` if no
+/// probe passed.
+async fn search<H: Host>(
+    shared: &Shared<H>,
+    session: &Session,
+    asked: Option<ProbeOffer>,
+    incoming: &mut mpsc::Receiver<ProbeOffer>,
+) -> Option<u32> {
+    let local = shared.host.local();
+    let own_end = socket_address(local.address, 0, local.interface_index);
+    let (socket, own) = probe_socket(shared, own_end).await?;
+    session.outgoing.send(Message::Probe { probe: own }).await.ok()?;
+    let theirs = match asked {
+        Some(theirs) => theirs,
+        None => timeout(LONGEST_SEARCH, incoming.recv()).await.ok()??,
+    };
+    let mut prober = socket.towards(session.peer, theirs).await.ok()?;
+    let found = prober.find(session.mtu, None).await;
+    // The peer may have begun later.
+    tokio::spawn(async move { timeout(LONGEST_SEARCH, prober.answer()).await.err() });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::CongestionControl;
+
+    /// A dead peer is noticed after two seconds with the default tuning, as in the datapath. What the user chose counts, and
+    /// a long path.
+    #[test]
+    fn the_longest_stall_is_that_of_packet_delivery() {
+        let chosen = Tuning::DEFAULT;
+        let of = |chosen: &Tuning, millis| {
+            let round_trip = Duration::from_millis(millis);
+            longest_stall(chosen, &chosen.for_round_trip(round_trip), Some(round_trip)).as_millis()
+        };
+        assert_eq!([0, 1, 50, 100, 1000].map(|millis| of(&chosen, millis)), [2002, 2002, 2125, 2750, 27500]);
+        let chosen = Tuning { max_retransmit_attempts: 9999, ..Tuning::DEFAULT };
+        assert_eq!(of(&chosen, 0), 20_000);
+        let constant = CongestionControl::CONSTANT;
+        let chosen = Tuning { rto: Duration::from_micros(10), congestion: constant, ..Tuning::DEFAULT };
+        assert_eq!(of(&chosen, 100), 2000);
+    }
+}

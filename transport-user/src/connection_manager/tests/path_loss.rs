@@ -1,0 +1,229 @@
+//! A data path that stops carrying the packets of an established connection. The fake node says what its datapath sees, and
+//! the peer by hand is the path.
+
+use tokio::net::UdpSocket;
+
+use super::super::proof::Proof;
+use super::*;
+
+const HEADERS: usize = 20 + 8;
+
+fn stalled(cid: Cid) -> PathState {
+    PathState {
+        cid,
+        generation: 1,
+        peer: LEFT.parse().unwrap(),
+        failed: false,
+        outstanding: 1,
+        oldest: [7, 7],
+        timeouts: 0,
+        heard: 1,
+        nacks: 0,
+    }
+}
+
+/// Has the node send the oldest packet of a connection again and again, until a condition holds.
+async fn without_answers(node: &Manager, cid: Cid, what: &str, mut holds: impl FnMut() -> bool) {
+    *lock(&node.host().0.paths) = vec![stalled(cid)];
+    eventually(what, || {
+        lock(&node.host().0.paths)[0].timeouts += 1;
+        holds()
+    })
+    .await;
+}
+
+/// Answers the probes of a node whose packets are at most `carries` bytes long.
+async fn answer_probes(socket: &UdpSocket, token: u64, carries: usize) {
+    let mut bytes = [0; 9000];
+    loop {
+        let (length, from) = socket.recv_from(&mut bytes).await.unwrap();
+        if length + HEADERS <= carries {
+            let mut answer: [u8; 20] = bytes[..20].try_into().unwrap();
+            answer[7] = 2;
+            answer[8..16].copy_from_slice(&token.to_be_bytes());
+            socket.send_to(&answer, from).await.unwrap();
+        }
+    }
+}
+
+/// A peer that is connected over a path of 1500 bytes, and takes part in searches.
+async fn connect_by_hand(node: &Manager) -> (TcpStream, Cid) {
+    let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
+    let probe = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 1 };
+    let offer = Offer { probe: Some(probe), proof: Some(7), ..offer_by_hand() };
+    let mut stream = TcpStream::connect(node.address()).await.unwrap();
+    let Message::Probe { probe: theirs } = say_hello(&mut stream, offer).await else { panic!("it searches") };
+    write_message(&mut stream, &Message::Path { mtu: Some(1500) }, PATIENCE).await.unwrap();
+    let answer = tokio::select! {
+        answer = read_message(&mut stream, PATIENCE) => answer.unwrap(),
+        () = answer_probes(&socket, theirs.token, 1500) => unreachable!("it answers for ever"),
+    };
+    let Message::Accept { offer, path_mtu: Some(1500) } = answer else { panic!("{answer:?}") };
+    for message in [Message::Ready, Message::Proof { proof: Proof::COMPLETE }] {
+        write_message(&mut stream, &message, PATIENCE).await.unwrap();
+    }
+    eventually("the session is known", || node.sessions().len() == 1).await;
+    (stream, Cid(offer.cid))
+}
+
+/// Takes part in the searches of the node, as a path that carries packets of `carries` bytes. Returns the last words of the
+/// node, and how often it searched.
+async fn search_until_the_end(stream: &mut TcpStream, carries: usize) -> (String, u32) {
+    let mut searches = 0;
+    let mut answering = tokio::spawn(async {});
+    loop {
+        match read_message(stream, PATIENCE).await.unwrap() {
+            Message::Probe { probe } => {
+                searches += 1;
+                let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
+                let own = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 2 };
+                answering.abort();
+                answering = tokio::spawn(async move { answer_probes(&socket, probe.token, carries).await });
+                write_message(stream, &Message::Probe { probe: own }, PATIENCE).await.unwrap();
+            }
+            Message::Close { text } => return (text, searches),
+            _ => {}
+        }
+    }
+}
+
+/// RFC 8899, 4.3: packets of the agreed size are lost, so the path is searched again. Two searches agree that it carries
+/// less, and the connection ends and names both sizes, at both ends.
+#[tokio::test]
+async fn a_path_that_shrinks_ends_the_connection_with_its_sizes() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 1400).await });
+    without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
+    let (text, searches) = within("the peer is told", peer).await.unwrap();
+    let expected = "the MTU of the path is now 1400 bytes, and the connection was set up with 1500";
+    assert!(text.starts_with(expected), "{text}");
+    assert_eq!((searches, node.statistics().path_lost, node.statistics().closed_here), (2, 1, 0));
+    let told = |event: &Event| event.text.contains(" ended: ") && event.text.contains(expected);
+    eventually("it is an event", || node.events().iter().any(told)).await;
+}
+
+/// Probes pass as before, so the size is not the reason. The connection ends when packet delivery would give it up.
+#[tokio::test]
+async fn a_stall_whose_cause_is_not_found_ends_too() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 9000).await });
+    without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
+    let (text, searches) = within("the peer is told", peer).await.unwrap();
+    assert!(text.starts_with("no packet was acknowledged for ") && text.contains("UDP port 1000"), "{text}");
+    assert_eq!((searches, node.statistics().path_lost), (1, 1));
+}
+
+/// Another router has taken over: the kernel sends to its MAC address, and the connection still to that of the old one.
+#[tokio::test]
+async fn a_next_hop_with_another_mac_address_ends_a_stalled_connection() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    *lock(&node.host().0.next_hop) = Some(Mac([2, 0, 0, 0, 0, 8]));
+    let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 9000).await });
+    without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
+    let (text, searches) = within("the peer is told", peer).await.unwrap();
+    assert!(
+        text.contains(
+            "MAC address 02:00:00:00:00:08 now, and the connection was set up with 02:00:00:00:00:09"
+        ),
+        "{text}"
+    );
+    assert_eq!((searches, node.statistics().path_lost), (0, 1));
+}
+
+/// A node of a release that does not search again is asked nothing, and a path that works is left alone.
+#[tokio::test]
+async fn who_does_not_search_is_not_asked() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = handshake_by_hand(&node).await;
+    let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 1400).await });
+    without_answers(&node, cid, "it is an event", || !node.events().is_empty()).await;
+    without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
+    let (text, searches) = within("the peer is told", peer).await.unwrap();
+    assert!(text.starts_with("no packet was acknowledged for "), "{text}");
+    assert_eq!(searches, 0);
+}
+
+/// The peer's packets are lost, and it searches: this end answers with its own socket, and searches as well.
+#[tokio::test]
+async fn the_peer_may_search_too() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, _) = connect_by_hand(&node).await;
+    let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
+    let own = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 3 };
+    write_message(&mut stream, &Message::Probe { probe: own }, PATIENCE).await.unwrap();
+    let theirs = loop {
+        if let Message::Probe { probe } = read_message(&mut stream, PATIENCE).await.unwrap() {
+            break probe;
+        }
+    };
+    let mut probe = vec![0; 1400 - HEADERS];
+    probe[..8].copy_from_slice(b"tcl-mtu\x01");
+    probe[8..16].copy_from_slice(&theirs.token.to_be_bytes());
+    probe[16..20].copy_from_slice(&1400u32.to_be_bytes());
+    socket.send_to(&probe, (RIGHT, theirs.port)).await.unwrap();
+    let mut bytes = [0; 9000];
+    within("it is answered", async {
+        loop {
+            let length = socket.recv(&mut bytes).await.unwrap();
+            if bytes[7] == 2 {
+                assert_eq!((length, &bytes[8..16]), (20, &3u64.to_be_bytes()[..]));
+                break;
+            }
+        }
+    })
+    .await;
+    // A port on which probes do harm ends the session.
+    let bad = ProbeOffer { port: 1000, token: 3 };
+    write_message(&mut stream, &Message::Probe { probe: bad }, PATIENCE).await.unwrap();
+    eventually("it is closed", || node.host().in_use() == 0).await;
+    assert_eq!(node.statistics().garbage, 1);
+}
+
+/// The MTU of this end's interface shrinks: connections with a larger one end at once, and name both sizes. Others stay.
+#[tokio::test]
+async fn an_interface_that_shrinks_ends_the_connections_that_are_too_large_for_it() {
+    let (left, _l, right, _r, cid, _) = pair().await;
+    let small = {
+        *lock(&right.host().0.mtu) = 1300;
+        left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap()
+    };
+    *lock(&left.host().0.mtu) = 1400;
+    lock(&left.host().0.news).push("the interface has changed".to_owned());
+    eventually("one is left", || left.sessions().len() == 1 && right.sessions().len() == 1).await;
+    assert_eq!((left.host().health(cid), left.host().health(small)), (Health::Closed, Health::Open));
+    assert_eq!((left.statistics().path_lost, right.statistics().closed_by_peer), (1, 1));
+    let expected = "the MTU of the node is now 1400 bytes, and the connection was set up with 1500";
+    for node in [&left, &right] {
+        eventually("it is an event", || node.events().iter().any(|event| event.text.contains(expected)))
+            .await;
+    }
+    assert!(left.events().iter().any(|event| event.text == "the interface has changed"));
+}
+
+/// Whichever end finds that the path carries less: the connecting end sets the connection up again, with the MTU of now.
+#[tokio::test]
+async fn a_connection_that_the_path_has_ended_comes_back_with_the_mtu_of_now() {
+    let (left, mut notices) = start(FakeNode::new(LEFT, 1500)).await;
+    let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
+    let terms = Terms { reconnect: true, ..Terms::default() };
+    let mut cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
+    for (node, mtu) in [(&left, 1400), (&right, 1300)] {
+        eventually("the acceptor knows", || right.sessions().len() == 1).await;
+        *lock(&node.host().0.mtu) = mtu;
+        lock(&node.host().0.news).push("the interface has changed".to_owned());
+        assert_eq!(within("it ends", notices.recv()).await, Some(Notice::Ended(cid)));
+        let Some(Notice::Replaced { lost, by }) = within("it comes back", notices.recv()).await else {
+            panic!("replaced")
+        };
+        assert_eq!((lost, left.sessions()[0].mtu), (cid, mtu));
+        cid = by;
+    }
+    assert_eq!((left.statistics().path_lost, right.statistics().path_lost), (1, 1));
+    // What this end's user closes stays closed.
+    assert!(left.close(cid).await);
+    assert_eq!(within("it ends", notices.recv()).await, Some(Notice::Ended(cid)));
+    assert!(left.reconnecting().is_empty());
+}

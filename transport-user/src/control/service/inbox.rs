@@ -1,0 +1,206 @@
+//! The receive directory: the files that peers may fetch, and where they may store files.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::super::protocol::answer::ReceiveLimits;
+use super::disk::{FileSystem, Pulse};
+use super::transfer::{Place, Trouble};
+use crate::config::ReceiveOptions;
+
+/// The deepest directory that counts.
+const DEEPEST: usize = 64;
+
+/// The receive directory of a node. All functions but [`Self::new`] and [`Self::options`] run on a lane.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    options: ReceiveOptions,
+    files: Arc<dyn FileSystem>,
+    /// Bytes that current transfers will still write.
+    reserved: Mutex<u64>,
+}
+
+/// Space that a transfer will use. Dropping it gives back what it did not use.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    inbox: Arc<Inbox>,
+    left: u64,
+}
+
+impl Inbox {
+    pub(super) fn new(options: ReceiveOptions, files: Arc<dyn FileSystem>) -> Self {
+        Self { options, files, reserved: Mutex::new(0) }
+    }
+
+    pub(super) fn options(&self) -> &ReceiveOptions {
+        &self.options
+    }
+
+    /// Returns what peers may store.
+    pub(super) fn limits(&self) -> ReceiveLimits {
+        let ReceiveOptions { overwrite, max_file, max_total, .. } = self.options;
+        ReceiveLimits { overwrite, max_file, max_total }
+    }
+
+    /// Returns whether peers may replace files.
+    pub(super) fn replaces(&self) -> bool {
+        self.options.overwrite
+    }
+
+    /// Opens a file for a peer.
+    pub(super) fn open(&self, name: &Path) -> Result<File, Trouble> {
+        let directory = self.directory()?;
+        self.files.open(directory.as_fd(), name).map_err(|error| Trouble::File("open", error))
+    }
+
+    /// Returns the place with a name. Its directory is open.
+    pub(super) fn place(&self, name: &Path) -> Result<Place, Trouble> {
+        let mut directory = self.directory()?;
+        if let Some(parent) = name.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            let opened = self.files.open_directory(directory.as_fd(), parent);
+            directory = opened.map_err(|error| Trouble::File("open the directory of", error))?;
+        }
+        let own = name.file_name().ok_or(Trouble::IsDirectory)?.to_owned();
+        Ok(Place { directory: Arc::new(directory), name: own, shown: self.options.directory.join(name) })
+    }
+
+    /// Reserves space for a file: `crossing` bytes of data, and its length.
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        place: BorrowedFd<'_>,
+        crossing: u64,
+        length: u64,
+        pulse: &Pulse,
+    ) -> Result<Reservation, Trouble> {
+        let unknown = |error| Trouble::File("find the free space for", error);
+        if let Some(most) = self.options.max_file.filter(|most| length > *most) {
+            return Err(Trouble::TooLong(length, most));
+        }
+        let used = match self.options.max_total {
+            Some(_) => {
+                stored(self.files.as_ref(), self.directory()?.as_fd(), DEEPEST, pulse).map_err(unknown)?
+            }
+            None => 0,
+        };
+        let free = self.files.free_space(place).map_err(unknown)?;
+        let mut reserved = self.reserved();
+        let used = used.saturating_add(*reserved);
+        if let Some(most) = self.options.max_total.filter(|most| used.saturating_add(crossing) > *most) {
+            return Err(Trouble::TotalFull(used, crossing, most));
+        }
+        let free = free.saturating_sub(*reserved);
+        if crossing > free {
+            return Err(Trouble::NoSpace(crossing, free));
+        }
+        *reserved += crossing; // not more than is free, so it fits
+        drop(reserved);
+        Ok(Reservation { inbox: Arc::clone(self), left: crossing })
+    }
+
+    fn directory(&self) -> Result<OwnedFd, Trouble> {
+        // It is opened each time: it may have been mounted since the node came up.
+        let opened = self.files.open_root(&self.options.directory);
+        opened.map_err(|error| Trouble::File("open the receive directory for", error))
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, u64> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation {
+    /// Tells that bytes were written. The file system counts them now.
+    pub(super) fn used(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.left);
+        self.left -= bytes;
+        *self.inbox.reserved() -= bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.used(self.left);
+    }
+}
+
+/// Returns the bytes that the files beneath a directory take.
+fn stored(
+    files: &dyn FileSystem,
+    directory: BorrowedFd<'_>,
+    deepest: usize,
+    pulse: &Pulse,
+) -> io::Result<u64> {
+    let mut all: u64 = 0;
+    for name in files.names(directory)? {
+        if !pulse.goes_on() {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        let name: &OsStr = &name;
+        let named = match files.look_up(directory, name) {
+            Ok(named) => named,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue, // removed in the meantime
+            Err(error) => return Err(error),
+        };
+        all = all.saturating_add(named.stored);
+        if named.is_directory && deepest > 0 {
+            let inner = match files.open_directory(directory, Path::new(name)) {
+                Ok(inner) => inner,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            all = all.saturating_add(stored(files, inner.as_fd(), deepest - 1, pulse)?);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::super::disk::HostFiles;
+    use super::*;
+
+    fn inbox(directory: &TempDir, change: impl FnOnce(&mut ReceiveOptions)) -> Arc<Inbox> {
+        let mut options = ReceiveOptions::new(directory.path().to_owned());
+        change(&mut options);
+        Arc::new(Inbox::new(options, Arc::new(HostFiles)))
+    }
+
+    fn reserve(inbox: &Arc<Inbox>, bytes: u64) -> Result<Reservation, Trouble> {
+        let place = inbox.place(Path::new("x"))?;
+        inbox.reserve(place.directory.as_fd(), bytes, bytes, &Pulse::default())
+    }
+
+    #[test]
+    fn files_and_their_sum_have_limits() {
+        let directory = TempDir::new().unwrap();
+        let limited = inbox(&directory, |options| {
+            (options.max_file, options.max_total) = (Some(1 << 20), Some(3 << 20));
+        });
+        assert!(matches!(reserve(&limited, (1 << 20) + 1), Err(Trouble::TooLong(..))));
+        std::fs::create_dir(directory.path().join("deep")).unwrap();
+        std::fs::write(directory.path().join("deep/old"), vec![1; 1 << 20]).unwrap();
+        let mut first = reserve(&limited, 1 << 20).unwrap();
+        // What is stored and what others will store leave less than a mebibyte.
+        assert!(matches!(reserve(&limited, 1 << 20), Err(Trouble::TotalFull(..))));
+        first.used(1 << 20); // and it is not in the directory
+        assert!(reserve(&limited, 1 << 20).is_ok());
+        drop(first);
+        assert_eq!(*limited.reserved(), 0);
+    }
+
+    #[test]
+    fn nothing_is_accepted_that_does_not_fit() {
+        let directory = TempDir::new().unwrap();
+        let open = inbox(&directory, |_| {});
+        let Err(Trouble::NoSpace(needed, free)) = reserve(&open, u64::MAX) else { panic!("it was accepted") };
+        assert_eq!(needed, u64::MAX);
+        let _most = reserve(&open, free / 2).unwrap();
+        assert!(matches!(reserve(&open, free), Err(Trouble::NoSpace(..))), "two cannot have the same space");
+    }
+}

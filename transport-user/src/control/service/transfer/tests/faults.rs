@@ -1,0 +1,467 @@
+//! Transfers on file systems that fail, fill up and stall, at each call in turn.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Condvar;
+
+use super::super::super::disk::Named;
+use super::*;
+
+/// What happens at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It fails with this code.
+    Fails(i32),
+    /// It does not return before [`Faulty::answer`].
+    Stalls,
+}
+
+/// The files of the host, with one fault.
+#[derive(Debug, Default)]
+struct Faulty {
+    state: Mutex<State>,
+    answers: Condvar,
+    /// What a file system does not have.
+    without: &'static [&'static str],
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Calls until the fault. `None`: no fault comes any more.
+    calls: Option<u32>,
+    fault: Option<Fault>,
+    /// The call that had the fault.
+    hit: Option<&'static str>,
+    stalled: bool,
+}
+
+impl Faulty {
+    fn after(calls: u32, fault: Fault) -> Arc<Self> {
+        let state = State { calls: Some(calls), fault: Some(fault), ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), ..Self::default() })
+    }
+
+    fn without(without: &'static [&'static str]) -> Arc<Self> {
+        Arc::new(Self { without, ..Self::default() })
+    }
+
+    fn hit(&self) -> Option<&'static str> {
+        self.state.lock().unwrap().hit
+    }
+
+    /// Lets stalled calls return.
+    fn answer(&self) {
+        self.state.lock().unwrap().stalled = false;
+        self.answers.notify_all();
+    }
+
+    fn call(&self, name: &'static str) -> io::Result<()> {
+        if self.without.contains(&name) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let mut state = self.state.lock().unwrap();
+        let Some(calls) = state.calls else { return Ok(()) };
+        state.calls = calls.checked_sub(1);
+        if calls > 0 {
+            return Ok(());
+        }
+        state.hit = Some(name);
+        match state.fault {
+            Some(Fault::Fails(code)) => Err(io::Error::from_raw_os_error(code)),
+            Some(Fault::Stalls) => {
+                state.stalled = true;
+                drop(self.answers.wait_while(state, |state| state.stalled).unwrap());
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl FileSystem for Faulty {
+    fn open_root(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.call("open_root")?;
+        HostFiles.open_root(path)
+    }
+
+    fn open(&self, directory: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
+        self.call("open")?;
+        HostFiles.open(directory, path)
+    }
+
+    fn open_directory(&self, directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+        self.call("open_directory")?;
+        HostFiles.open_directory(directory, path)
+    }
+
+    fn create(&self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<File> {
+        self.call("create")?;
+        HostFiles.create(directory, name)
+    }
+
+    fn create_directory(&self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.call("create_directory")?;
+        HostFiles.create_directory(directory, name)
+    }
+
+    fn metadata(&self, file: &File) -> io::Result<Metadata> {
+        self.call("metadata")?;
+        HostFiles.metadata(file)
+    }
+
+    fn look_up(&self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Named> {
+        self.call("look_up")?;
+        HostFiles.look_up(directory, name)
+    }
+
+    fn names(&self, directory: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+        self.call("names")?;
+        HostFiles.names(directory)
+    }
+
+    fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call("read_at")?;
+        HostFiles.read_at(file, bytes, offset)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.call("write_at")?;
+        HostFiles.write_at(file, bytes, offset)
+    }
+
+    fn next_data(&self, file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
+        self.call("next_data")?;
+        HostFiles.next_data(file, from)
+    }
+
+    fn set_length(&self, file: &File, length: u64) -> io::Result<()> {
+        self.call("set_length")?;
+        HostFiles.set_length(file, length)
+    }
+
+    fn set_mode(&self, file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+        self.call("set_mode")?;
+        HostFiles.set_mode(file, mode)
+    }
+
+    fn lock(&self, file: &File) -> io::Result<bool> {
+        self.call("lock")?;
+        HostFiles.lock(file)
+    }
+
+    fn rename(&self, directory: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.call("rename")?;
+        HostFiles.rename(directory, from, to)
+    }
+
+    fn rename_new(&self, directory: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.call("rename_new")?;
+        HostFiles.rename_new(directory, from, to)
+    }
+
+    fn link(&self, directory: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.call("link")?;
+        HostFiles.link(directory, from, to)
+    }
+
+    fn remove(&self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.call("remove")?;
+        HostFiles.remove(directory, name)
+    }
+
+    fn free_space(&self, directory: BorrowedFd<'_>) -> io::Result<u64> {
+        self.call("free_space")?;
+        HostFiles.free_space(directory)
+    }
+}
+
+const LENGTH: usize = 200_000;
+
+/// Which end has the faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Source,
+    Sink,
+}
+
+fn scene(end: End, faulty: &Arc<Faulty>) -> Scene {
+    let (faulty, good): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) =
+        (Arc::clone(faulty) as _, Arc::new(HostFiles));
+    let scene = match end {
+        End::Source => Scene::with(faulty, good),
+        End::Sink => Scene::with(good, faulty),
+    };
+    std::fs::write(scene.path("from"), content(LENGTH)).unwrap();
+    scene
+}
+
+fn inbox(scene: &Scene) -> Target {
+    let options =
+        ReceiveOptions { max_total: Some(1 << 30), ..ReceiveOptions::new(scene.directory.path().to_owned()) };
+    Target::Inbox(Arc::new(Inbox::new(options, Arc::clone(&scene.right_files))), "to".into())
+}
+
+/// Checks that the next copy of each kind finds the connection as new.
+async fn goes_on(scene: &Scene, context: &str) {
+    for via in WAYS {
+        let (left, right) = scene.copy(via, true).await;
+        assert!(left.is_ok() && right.is_ok(), "{context}: then by {via:?}: {left:?} {right:?}");
+        assert!(std::fs::read(scene.path("to")).unwrap() == content(LENGTH));
+        std::fs::remove_file(scene.path("to")).unwrap();
+    }
+    assert_eq!(scene.names(), ["from"], "{context}");
+}
+
+/// Every call fails once, at each end and in each way. The copy arrives all the same, or both ends say why not, nothing
+/// is left behind, and the next copy goes.
+#[tokio::test]
+async fn whichever_call_fails_the_connection_stays_usable() {
+    for (end, via, code) in [
+        (End::Sink, Via::Send, libc::ENOSPC),
+        (End::Sink, Via::Write, libc::EIO),
+        (End::Sink, Via::Read, libc::EMFILE),
+        (End::Source, Via::Send, libc::EIO),
+        (End::Source, Via::Write, libc::ESTALE),
+        (End::Source, Via::Read, libc::EIO),
+    ] {
+        let mut calls = 0;
+        loop {
+            let faulty = Faulty::after(calls, Fault::Fails(code));
+            let scene = scene(end, &faulty);
+            let (left, right) = scene.copy_to(inbox(&scene), via, false).await;
+            let Some(hit) = faulty.hit() else {
+                assert!(left.is_ok() && right.is_ok(), "no call failed");
+                break;
+            };
+            let context = format!("{end:?} by {via:?}, {hit} (call {calls})");
+            if let (Err(left), Err(right)) = (&left, &right) {
+                let (here, there) = if end == End::Sink { (right, left) } else { (left, right) };
+                let expected = super::super::trouble::reason(&io::Error::from_raw_os_error(code));
+                assert!(here.text.contains(&expected), "{context}: {here}");
+                assert!(here.text.contains(scene.directory.path().to_str().unwrap()), "{context}: {here}");
+                assert!(there.text.contains(&expected), "{context}: {there}");
+                assert!(there.text.starts_with("the peer aborted: cannot "), "{context}: {there}");
+                let path = scene.directory.path().to_str().unwrap();
+                assert!(!there.text.contains(path), "{context}: it names a path of the peer: {there}");
+                // A file system that fails to remove the `.part` file keeps it. The next copy removes it.
+                assert_eq!(scene.names(), ["from"], "{context}");
+            } else {
+                assert!(left.is_ok() && right.is_ok(), "{context}: {left:?} {right:?}");
+                std::fs::remove_file(scene.path("to")).unwrap();
+            }
+            goes_on(&scene, &context).await;
+            calls += 1;
+        }
+        assert!(calls >= if end == End::Sink { 8 } else { 3 }, "{end:?} by {via:?}: only {calls} calls");
+    }
+}
+
+/// Every call stalls once. Both ends say which file system it is, while it stalls, and nothing is left behind when it
+/// answers again.
+#[tokio::test]
+async fn whichever_call_stalls_both_ends_say_so() {
+    for (end, via) in
+        [(End::Sink, Via::Send), (End::Sink, Via::Write), (End::Source, Via::Send), (End::Source, Via::Read)]
+    {
+        let mut calls = 0;
+        loop {
+            let faulty = Faulty::after(calls, Fault::Stalls);
+            let mut scene = scene(end, &faulty);
+            scene.lanes = Lanes::with_patience(Duration::from_millis(30));
+            let (left, right) = scene.copy_to(inbox(&scene), via, false).await;
+            let Some(hit) = faulty.hit() else { break };
+            let context = format!("{end:?} by {via:?}, {hit} (call {calls})");
+            let (here, there) = if end == End::Sink { (right, left) } else { (left, right) };
+            let (here, there) = (here.expect_err(&context).text, there.expect_err(&context).text);
+            assert!(here.contains("the file system has not answered"), "{context}: {here}");
+            assert!(
+                there.contains("the peer aborted") && there.contains("has not answered"),
+                "{context}: {there}"
+            );
+            scene.lanes = Lanes::default();
+            faulty.answer();
+            // The job that was left alone removes what it made.
+            let since = std::time::Instant::now();
+            while scene.names() != ["from"] {
+                // The stalled call may have been the one that gives the file its name: then the file is whole.
+                if let Ok(bytes) = std::fs::read(scene.path("to"))
+                    && scene.names() == ["from", "to"]
+                {
+                    assert!(bytes == content(LENGTH), "{context}");
+                    std::fs::remove_file(scene.path("to")).unwrap();
+                }
+                assert!(since.elapsed() < Duration::from_secs(20), "{context}: {:?} stay", scene.names());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            goes_on(&scene, &context).await;
+            calls += 1;
+        }
+        assert!(calls >= if end == End::Sink { 8 } else { 3 }, "{end:?} by {via:?}: only {calls} calls");
+    }
+}
+
+/// While one file system stalls, transfers on others go on: the workers are free, and so are lanes. There is one worker,
+/// so a call on it would stop everything.
+#[tokio::test]
+async fn a_stalled_file_system_holds_up_nobody_else() {
+    let stalls = Faulty::after(5, Fault::Stalls);
+    let stalled = scene(End::Sink, &stalls);
+    let others = async {
+        while stalls.hit().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let good = Scene::new();
+        std::fs::write(good.path("from"), content(LENGTH)).unwrap();
+        goes_on(&good, "while another file system stalls").await;
+        stalls.answer();
+    };
+    let ((left, right), ()) = tokio::join!(stalled.copy(Via::Write, false), others);
+    assert!(
+        left.is_ok() && right.is_ok(),
+        "a file system that answers again loses nothing: {left:?} {right:?}"
+    );
+}
+
+/// exFAT and others have no hard links, and NFS cannot rename without replacing.
+#[tokio::test]
+async fn file_systems_without_links_take_files() {
+    for without in [&["link"][..], &["rename_new"], &["rename_new", "link"], &["set_mode"]] {
+        let faulty = Faulty::without(without);
+        let scene = scene(End::Sink, &faulty);
+        let (left, right) = scene.copy(Via::Write, false).await;
+        assert!(left.is_ok() && right.is_ok(), "{without:?}: {left:?} {right:?}");
+        assert!(std::fs::read(scene.path("to")).unwrap() == content(LENGTH));
+        assert_eq!(scene.names(), ["from", "to"]);
+        let (left, right) = scene.copy(Via::Write, false).await;
+        assert!(left.is_err() && right.unwrap_err().text.contains("already exists"), "{without:?}");
+        assert_eq!(scene.names(), ["from", "to"]);
+    }
+}
+
+#[tokio::test]
+async fn files_that_do_not_tell_their_length_arrive_whole() {
+    let scene = Scene::new();
+    let origin = |path: &str| Origin::Opened(File::open(path).unwrap());
+    for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+        let Ok(expected) = std::fs::read(path) else { continue };
+        assert_ne!(std::fs::metadata(path).unwrap().len(), expected.len() as u64, "{path} is of that kind");
+        let bytes = fetch_from(&scene, origin(path)).await.unwrap();
+        assert_eq!(bytes, expected.len() as u64);
+        assert_eq!(std::fs::read(scene.path("to")).unwrap(), expected, "{path}");
+        std::fs::remove_file(scene.path("to")).unwrap();
+    }
+}
+
+/// Copies an open file to "to" and returns its length.
+async fn fetch_from(scene: &Scene, origin: Origin) -> Result<u64, Failure> {
+    let (left_user, right_user) = (scene.user().await, scene.user().await);
+    let number = scene.next.fetch_add(1, Ordering::Relaxed);
+    let what =
+        Source { origin, shown: "/x/from".into(), name: "to".into(), via: Via::Write, overwrite: false };
+    let mut left_steps = scene.left_transfers.enter(CID, number).unwrap();
+    let mut right_steps = scene.right_transfers.enter(CID, number).unwrap();
+    let (left, right) = (scene.left(&left_user), scene.right(&right_user));
+    let right = async {
+        let offer = right_steps.next().await.map_err(|trouble| trouble.for_client("to"))?;
+        sink(&right, &mut right_steps, accept(offer, Target::Local(scene.place("to")))).await
+    };
+    let (left, _) = tokio::join!(source(&left, &mut left_steps, what), right);
+    left.map(|copied| copied.bytes)
+}
+
+#[tokio::test]
+async fn what_is_not_a_file_is_named() {
+    let scene = Scene::new();
+    let (pipe, _writer) = nix::unistd::pipe().unwrap();
+    let socket = std::os::unix::net::UnixStream::pair().unwrap().0;
+    for (opened, says) in [
+        (pipe, "/x/from is a pipe, and the length of a copy must be known"),
+        (socket.into(), "/x/from is a socket, not a file"),
+        (File::open("/dev/zero").unwrap().into(), "/x/from is a device, not a file"),
+    ] {
+        let failure = fetch_from(&scene, Origin::Opened(opened.into())).await.unwrap_err();
+        assert!(failure.text.starts_with(says), "{failure}");
+        assert!(scene.names().is_empty());
+    }
+}
+
+/// The file loses its end while it is copied.
+#[tokio::test]
+async fn a_source_that_becomes_shorter_is_named() {
+    let scene = Scene::new();
+    let path = scene.path("from");
+    std::fs::write(&path, content(5_000_000)).unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let shrink = file.try_clone().unwrap();
+    let (user, other) = (scene.user().await, scene.user().await);
+    let mut left_steps = scene.left_transfers.enter(CID, 1).unwrap();
+    let mut right_steps = scene.right_transfers.enter(CID, 1).unwrap();
+    let (left, right) = (scene.left(&user), scene.right(&other));
+    let right = async {
+        let offer = right_steps.next().await.map_err(|trouble| trouble.for_client("to"))?;
+        shrink.set_len(4_000_000).unwrap();
+        sink(&right, &mut right_steps, accept(offer, Target::Local(scene.place("to")))).await
+    };
+    let what = Source {
+        origin: Origin::Opened(file),
+        shown: path,
+        name: "to".into(),
+        via: Via::Write,
+        overwrite: false,
+    };
+    let (left, right) = tokio::join!(source(&left, &mut left_steps, what), right);
+    let (left, right) = (left.unwrap_err().text, right.unwrap_err().text);
+    assert!(left.contains("became shorter during the copy: it had 5000000 bytes, and 4000000"), "{left}");
+    assert!(right.contains("\"to\" became shorter"), "{right}");
+    assert_eq!(scene.names(), ["from"]);
+}
+
+#[tokio::test]
+async fn holes_stay_holes_and_permissions_stay() {
+    for via in WAYS {
+        let scene = Scene::new();
+        let file = File::create(scene.path("from")).unwrap();
+        let pieces = [(3 << 20, 100_000), (20 << 20, 5), (40 << 20, 1 << 20)];
+        for (at, length) in pieces {
+            std::os::unix::fs::FileExt::write_all_at(&file, &content(length), at).unwrap();
+        }
+        file.set_len(100 << 20).unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
+        let before = std::fs::metadata(scene.path("from")).unwrap();
+        assert!(before.blocks() * 512 < 20 << 20, "the test's file system keeps holes");
+        let (left, right) = scene.copy(via, false).await;
+        let (left, right) = (left.unwrap(), right.unwrap());
+        assert_eq!((left.bytes, right.bytes), (100 << 20, 100 << 20));
+        let whole = std::fs::read(scene.path("from")).unwrap();
+        assert_eq!(left.sha256, hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&whole)));
+        assert!(std::fs::read(scene.path("to")).unwrap() == whole);
+        let after = std::fs::metadata(scene.path("to")).unwrap();
+        assert!(after.blocks() <= before.blocks() + 2 * 128, "{via:?}: {} blocks", after.blocks());
+        assert_eq!(after.permissions().mode() & 0o7777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn peers_replace_files_only_where_the_node_lets_them() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("from"), "new").unwrap();
+    std::fs::write(scene.path("to"), "old").unwrap();
+    let target = |overwrite| {
+        let options = ReceiveOptions { overwrite, ..ReceiveOptions::new(scene.directory.path().to_owned()) };
+        Target::Inbox(Arc::new(Inbox::new(options, Arc::new(HostFiles))), "to".into())
+    };
+    let (left, right) = scene.copy_to(target(false), Via::Write, true).await;
+    let text = left.unwrap_err().text;
+    assert!(text.contains("does not let its peers replace files") && right.is_err(), "{text}");
+    assert_eq!(std::fs::read(scene.path("to")).unwrap(), b"old");
+    let (left, right) = scene.copy_to(target(true), Via::Write, true).await;
+    assert!(left.is_ok() && right.is_ok());
+    assert_eq!(std::fs::read(scene.path("to")).unwrap(), b"new");
+    std::fs::remove_file(scene.path("to")).unwrap();
+    let (left, right) = scene.copy_to(target(false), Via::Write, true).await;
+    assert!(left.is_ok() && right.is_ok(), "nothing is replaced: {left:?}");
+}
