@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::netlink::{AddressState, Interface, Netlink, OwnAddress};
 
 /// How long a node that comes up waits for the check of its address for duplicates. The kernel needs one to two seconds from
-/// the moment at which the link has a carrier.
-pub(crate) const LONGEST_CHECK: Duration = Duration::from_secs(10);
+/// the moment at which the link has a carrier, and on a busy machine it needed eight.
+pub(crate) const LONGEST_CHECK: Duration = Duration::from_secs(20);
 /// Time between two looks at the address.
 const LOOK: Duration = Duration::from_millis(50);
 
