@@ -304,7 +304,7 @@ impl<V: Verbs> UnderWay<'_, V> {
     async fn digest(&mut self) -> Result<String, Trouble> {
         let Some(mut reading) = self.reading.take() else { return Err(Trouble::OutOfStep) };
         let hashed = self.means.lane.run(move |pulse| reading.digest(pulse));
-        Ok(self.means.wait_for(self.transfer, hashed).await???)
+        self.means.wait_for(self.transfer, hashed).await??
     }
 }
 
