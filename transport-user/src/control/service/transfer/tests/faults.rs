@@ -379,7 +379,7 @@ async fn what_is_not_a_file_is_named() {
     let (pipe, _writer) = nix::unistd::pipe().unwrap();
     let socket = std::os::unix::net::UnixStream::pair().unwrap().0;
     for (opened, says) in [
-        (OwnedFd::from(pipe), "/x/from is a pipe, and the length of a copy must be known"),
+        (pipe, "/x/from is a pipe, and the length of a copy must be known"),
         (socket.into(), "/x/from is a socket, not a file"),
         (File::open("/dev/zero").unwrap().into(), "/x/from is a device, not a file"),
     ] {
