@@ -101,8 +101,8 @@ fn the_next_copy_cleans_up_after_a_killed_one() -> Result<()> {
     assert!(std::fs::read(inbox.join("long.bin"))? == bytes);
     assert_eq!(parts(&inbox)?, [] as [PathBuf; 0]);
     let told = format!("removed {}: an earlier copy left it, because its node was killed", left[0].display());
-    // A restarted node has a log of its own.
-    assert!(b.log().contains(&told), "{}", b.log());
+    // A restarted node has a log of its own. Its thread writes a little later.
+    wait_until("the node tells what it removed", || b.log().contains(&told));
 
     // The same for a fetched file. Here the command itself reports it.
     long_file(&inbox.join("kept.bin"))?;

@@ -119,7 +119,7 @@ fn a_file_crosses_through_the_stack() -> Result<()> {
     let b = up(&pair.b, BRIDGE, &inbox_b, "b", &["--generic"])?;
     let status = a.json(&["status"])?;
     assert_eq!((&status["attach"], &status["transmit"]), (&"generic".into(), &"stack".into()));
-    assert!(a.log().contains("frames leave by stack"), "{}", a.log());
+    wait_until("the node tells how frames leave", || a.log().contains("frames leave by stack"));
     let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
     let file = directory.path().join("file");
     let content: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
