@@ -8,6 +8,7 @@ use host_nic::{FrameAtHand, HostNic};
 use transport_common::connection::State;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{ReceiveRequest, Verb, WorkRequest};
+use transport_common::timing_wheel::WheelTick;
 use transport_common::units::Picoseconds;
 
 use super::super::testbed::{self, Traffic};
