@@ -94,7 +94,7 @@ impl Initiator {
     /// Returns whether the invariants of the table hold: `released` <= `brsn` <= `known` <= `released` +
     /// [`TRANSACTIONS`], and on an ordered connection `next` <= `known`. No step breaks them. A table that breaks them
     /// would make the engine execute stale entries of the send queue, so the connection has to end
-    /// ([`Self::set_back`]).
+    /// (`set_back`).
     #[inline(always)]
     pub fn is_consistent(&self) -> bool {
         let known = self.known.distance_from(self.released);
