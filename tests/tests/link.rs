@@ -23,8 +23,14 @@ fn a_node_ends_with_a_reason_when_its_mac_address_changes() -> Result<()> {
     let Lost::MacChanged { interface, from, to } = &lost else { panic!("{lost}") };
     assert_eq!((interface.as_str(), *from, *to), (Host::INTERFACE, before, "02:00:00:00:00:77".parse().ok()));
     assert!(matches!(node.stats(), Err(Error::NodeDown)));
-    // It comes up again with the new one.
-    assert_eq!(Some(up(&pair.a)?.device().mac), *to);
+    drop(node);
+    // It comes up again with the new one, as soon as the kernel has let go of the old program.
+    let mut again = None;
+    wait_until("the interface is free for another node", || {
+        again = up(&pair.a).ok();
+        again.is_some()
+    });
+    assert_eq!(again.map(|node| node.device().mac), *to);
     Ok(())
 }
 

@@ -89,7 +89,7 @@ fn operations_that_fail_say_so_despite_faults() {
 /// --exhaustive` walks all of them to their end.
 #[test]
 fn small_worlds_are_walked() {
-    const STATES: u64 = 20_000;
+    const STATES: u64 = 30_000;
     const LEAST_WHOLE: usize = 5;
     map_large_allocations();
     let (worlds, mut whole) = (SmallWorld::all(), 0);
