@@ -20,6 +20,9 @@ const LARGEST_STEP: u64 = 15_000_000;
 const LONGEST_SILENCE: u64 = 40_000_000;
 /// Longest partition, nanoseconds.
 const LONGEST_PARTITION: u64 = 20_000_000;
+/// Where times wrap, picoseconds: of 24 and of 32 bits of Falcon's ticks, and the clock itself. In half of its circle before,
+/// a time that is compared like a number has another order.
+const WRAPS: [u64; 4] = [1 << 41, 1 << 49, 1 << 63, 0];
 /// Largest drift of a clock, parts per million.
 const LARGEST_DRIFT: i64 = 100;
 /// Largest number of times that a link is opened again. The memory of a host has room for them.
@@ -234,6 +237,12 @@ impl Scenario {
             for _ in 0..rng.random_range(1..=MOST_OPENINGS) {
                 let amid_run = rng.random_bool(0.7);
                 faults.push(Fault { at: instant(rng), kind: FaultKind::Reopen { link, amid_run } });
+            }
+        }
+        for host in &mut this.hosts {
+            if rng.random_bool(0.5) {
+                let near = rng.random_range(0..1u64 << 36);
+                host.clock = WRAPS[(near >> 34) as usize].wrapping_sub(near & ((1 << 34) - 1));
             }
         }
         faults.sort_by_key(|fault| fault.at);
