@@ -23,7 +23,8 @@ pub use link::{
 };
 pub use map::empty_place;
 pub use program::{
-    Instruction, LIVE_FRAME_BYTES, LoadXdp, MAX_BATCH, XDP_DROP, XDP_PASS, run_live, run_once, translated,
+    Instruction, LIVE_FRAME_BYTES, LONGEST_LIVE_FRAME, LoadXdp, MAX_BATCH, XDP_DROP, XDP_PASS, run_live,
+    run_once, translated,
 };
 
 /// Calls bpf(2). `attributes` is the command's part of `union bpf_attr`, up to the last field that is used. The

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Instruction, LoadXdp, XDP_DROP, run_live};
+use super::{Instruction, LIVE_FRAME_BYTES, LoadXdp, XDP_DROP, run_live};
 
 /// The oldest kernel that has all of these features.
 pub const OLDEST_KERNEL: &str = "6.9";
@@ -134,12 +134,14 @@ pub fn probe() -> Result<(), Unfit> {
 /// Those of [`probe`].
 pub fn probe_for(features: &[Feature]) -> Result<(), Unfit> {
     let lacking: Vec<_> = match load(features) {
-        Ok(program) if run_live(program.as_fd(), 1, 1).is_ok() => return Ok(()),
+        Ok(program) if run_live(program.as_fd(), 1, 1, LIVE_FRAME_BYTES).is_ok() => return Ok(()),
         _ => {
             let plain = load(&[]).map_err(Unfit::Refused)?;
             let lacking = features.iter().filter(|feature| load(&[**feature]).is_err());
             let named = lacking.map(|feature| (feature.what, feature.since));
-            named.chain(run_live(plain.as_fd(), 1, 1).is_err().then_some(LIVE_FRAMES)).collect()
+            named
+                .chain(run_live(plain.as_fd(), 1, 1, LIVE_FRAME_BYTES).is_err().then_some(LIVE_FRAMES))
+                .collect()
         }
     };
     Err(Unfit::Lacks(sentence(&release(), &lacking)))

@@ -23,8 +23,10 @@ pub const XDP_DROP: i32 = 1;
 /// Verdict: the frame goes to the network stack.
 pub const XDP_PASS: i32 = 2;
 
-/// Size of a live frame before the program fills it, bytes. Every frame that the engine sends is longer or padded.
+/// Length of a frame of a test run that sends nothing, bytes.
 pub const LIVE_FRAME_BYTES: u32 = 64;
+/// The longest live frame, bytes: what a page of 4 KiB has left beside the kernel's own data.
+pub const LONGEST_LIVE_FRAME: u32 = 3408;
 /// Largest number of frames that the kernel handles in one batch of a live run.
 pub const MAX_BATCH: u32 = 256;
 /// Ingress interface of live frames: the loopback interface, which has this index in every network namespace. The
@@ -227,19 +229,22 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(attributes.result)
 }
 
-/// Passes `frames` live frames to `program`, as frames of the engine, `batch` at a time. Returns when all were
-/// passed, or with `EINTR` on a signal.
+/// Passes `frames` live frames of `length` bytes each to `program`, as frames of the engine, `batch` at a time. Returns
+/// when all were passed, or with `EINTR` on a signal. A program may make its frame shorter or longer. The kernel writes
+/// zeros into what it adds, and copies `length` bytes into each page of frames that it takes anew.
 ///
 /// # Errors
-/// The kernel's reason.
-pub fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32) -> io::Result<()> {
-    let frame = [0u8; LIVE_FRAME_BYTES as usize];
-    let context =
-        Context { data_end: LIVE_FRAME_BYTES, ingress_interface: ENGINE_INTERFACE, ..Context::default() };
+/// The kernel's reason. `EINVAL`: more than [`LONGEST_LIVE_FRAME`] bytes.
+pub fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32, length: u32) -> io::Result<()> {
+    if length > LONGEST_LIVE_FRAME {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let frame = [0u8; LONGEST_LIVE_FRAME as usize];
+    let context = Context { data_end: length, ingress_interface: ENGINE_INTERFACE, ..Context::default() };
     let mut attributes = TestRun {
         program: program.as_raw_fd().cast_unsigned(),
         data_in: frame.as_ptr() as u64,
-        data_in_size: LIVE_FRAME_BYTES,
+        data_in_size: length,
         context_in: std::ptr::from_ref(&context) as u64,
         context_in_size: size_of::<Context>() as u32,
         repeat: frames,

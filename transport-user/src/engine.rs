@@ -33,8 +33,17 @@ const ADAPT_EVERY: Duration = Duration::from_millis(4);
 const MUCH_WORK: u64 = 4;
 /// Frames of the first burst after waking. The burst doubles while there is work, so that long transfers rarely
 /// pay the cost of entering a run (about 15 us).
-const FIRST_BURST: u32 = 64;
+const FIRST_BURST: u32 = 32;
 const LARGEST_BURST: u32 = 16_384;
+/// Runs of at least so many frames take frames of the largest size.
+const LONG_RUN: u32 = 1024;
+/// Length of the frames of other runs: the headers and some 100 bytes of data.
+const SMALL_PACKET: u32 = 256;
+/// The limit of the first sleep without a deadline: the smallest retransmission timeout in use.
+const REST: Duration = Duration::from_millis(1);
+/// How long after a deadline a sleeping engine plans to be up. Less than the slack by which the wire program judges whether
+/// it has to wake the engine: a deadline that is filed already, rounded up to a tick, must not.
+const LATE: Duration = Duration::from_nanos(SLEEPERS_SLACK.as_nanos() * 3 / 4);
 /// Work is rare if less than one of this many frames had work.
 const RARE_WORK: u64 = 8;
 /// Interval at which a stopping engine is interrupted again, in case a signal came just before it entered its run.
@@ -336,7 +345,8 @@ impl Worker {
 
     /// Runs bursts until no work was found for the spin time, and then sleeps. The first sleep after work is a
     /// short nap: more deadlines of acknowledgements are likely, and packets that arrive during the nap need not
-    /// wake the engine for them.
+    /// wake the engine for them. The first sleep without a deadline after one with a deadline has a limit too: while
+    /// packets go on, the next one brings a retransmission deadline, and need not wake the engine to file it.
     ///
     /// A burst with rare work, as in an engine that only sends acknowledgements, does not restart the bursts.
     /// Otherwise the engine would take CPU time from the senders, which then would send less and leave even more
@@ -345,6 +355,7 @@ impl Worker {
         let mut burst = FIRST_BURST;
         let mut last_useful = Instant::now();
         let mut was_useful = false;
+        let mut had_deadline = false;
         let mut before = self.useful_frames();
         while !self.stopped() {
             self.hand_out(burst)?;
@@ -362,8 +373,15 @@ impl Worker {
             }
             burst = FIRST_BURST;
             if last_useful.elapsed() >= self.options.spin {
-                self.sleep(was_useful)?;
+                let deadline = Picoseconds(self.shared.maps.node().next_deadline.load(SeqCst));
+                let nap = match (was_useful, had_deadline && deadline.0 == 0) {
+                    (true, _) => Some(slack()),
+                    (false, true) => Some(REST),
+                    (false, false) => None,
+                };
+                self.sleep(deadline, nap)?;
                 was_useful = false;
+                had_deadline = deadline.0 != 0;
                 last_useful = Instant::now();
             }
         }
@@ -374,7 +392,7 @@ impl Worker {
     fn hand_out(&self, frames: u32) -> io::Result<()> {
         let batch = self.progress.next_batch.load(SeqCst);
         self.progress.batch.store(batch, SeqCst);
-        match bpf_call::run_live(self.program.as_fd(), frames, batch) {
+        match bpf_call::run_live(self.program.as_fd(), frames, batch, frame_length(frames)) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
             outcome => outcome,
         }
@@ -382,11 +400,11 @@ impl Worker {
 
     /// Waits for a doorbell, a wake-up by the wire program, the next deadline of the timing wheel, or the end of a
     /// nap.
-    fn sleep(&mut self, nap: bool) -> io::Result<()> {
+    fn sleep(&mut self, deadline: Picoseconds, nap: Option<Duration>) -> io::Result<()> {
         let node = self.shared.maps.node();
         self.shared.doorbell.reset();
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-        let wake = planned_wake(now, Picoseconds(node.next_deadline.load(SeqCst)), nap);
+        let wake = planned_wake(now, deadline, nap);
         self.progress.state.store(SLEEPING, SeqCst);
         let idle = node.begin_sleep(Picoseconds(wake.map_or(0, |wake| clock_of(now + wake).0.max(1))));
         let outcome = if self.stopped() || !idle { Ok(()) } else { self.wait(wake) };
@@ -410,6 +428,13 @@ impl Worker {
     }
 }
 
+/// Returns the length of the frames of a run. A frame that holds a packet already is only made shorter for it. A longer
+/// one costs the time to clear what is added, 60 ns for a small packet. But each page that a run takes is filled up to this
+/// length at its begin, so a short run takes frames for small packets.
+const fn frame_length(frames: u32) -> u32 {
+    if frames >= LONG_RUN { bpf_call::LONGEST_LIVE_FRAME } else { SMALL_PACKET }
+}
+
 /// Returns the batch for the load of the last run: `useful` of its `frames` frames had work.
 fn adapted_batch(useful: u64, frames: u64) -> u32 {
     if useful > 0 && useful * MUCH_WORK >= frames {
@@ -424,18 +449,25 @@ fn clock_of(time: Duration) -> Picoseconds {
     Picoseconds::from_nanos(time.as_nanos() as u64)
 }
 
-/// Returns how long an engine that goes to sleep at `now` sleeps at most: until the next deadline of the timing wheel or
-/// a little longer, until the end of its nap, or without a limit. A deadline of 0 is none.
-fn planned_wake(now: Duration, next_deadline: Picoseconds, nap: bool) -> Option<Duration> {
-    let slack = Duration::from_nanos(SLEEPERS_SLACK.as_nanos());
-    if nap {
-        return Some(slack);
+/// Returns how long an engine that goes to sleep at `now` sleeps at most: until a little after the next deadline of the
+/// timing wheel, until the end of its nap, or without a limit. A deadline of 0 is none.
+///
+/// The wheel tells the start of a slot, which may be up to 64 ticks before the deadline itself. An engine that is up at that
+/// time only moves the deadline to another slot, sleeps again, and has taken a CPU away from somebody twice.
+fn planned_wake(now: Duration, next_deadline: Picoseconds, nap: Option<Duration>) -> Option<Duration> {
+    if nap.is_some() {
+        return nap;
     }
     if next_deadline.0 == 0 {
         return None;
     }
     let left = next_deadline.since(clock_of(now)).signed().max(0) as u64;
-    Some(Duration::from_nanos(left.div_ceil(1000)).max(slack))
+    Some(Duration::from_nanos(left.div_ceil(1000)) + LATE)
+}
+
+/// How late a sleeping engine may be.
+const fn slack() -> Duration {
+    Duration::from_nanos(SLEEPERS_SLACK.as_nanos())
 }
 
 /// Binds the calling thread to a CPU.
@@ -469,13 +501,13 @@ mod tests {
     #[test]
     fn a_sleeper_is_up_in_time_and_naps_after_work() {
         let now = Duration::from_millis(5);
-        let slack = Duration::from_nanos(SLEEPERS_SLACK.as_nanos());
+        let slack = slack();
         let (soon, later) = (Picoseconds::from_nanos(5_008_000), Picoseconds::from_nanos(9_000_000));
-        assert_eq!(planned_wake(now, Picoseconds(0), false), None);
-        assert_eq!(planned_wake(now, Picoseconds(0), true), Some(slack));
-        assert_eq!(planned_wake(now, soon, false), Some(slack));
-        assert_eq!(planned_wake(now, later, false), Some(Duration::from_millis(4)));
-        assert_eq!(planned_wake(now, later, true), Some(slack));
+        assert_eq!(planned_wake(now, Picoseconds(0), None), None);
+        assert_eq!(planned_wake(now, Picoseconds(0), Some(slack)), Some(slack));
+        assert_eq!(planned_wake(now, soon, None), Some(Duration::from_micros(8) + LATE));
+        assert_eq!(planned_wake(now, later, None), Some(Duration::from_millis(4) + LATE));
+        assert_eq!(planned_wake(now, later, Some(slack)), Some(slack));
     }
 
     /// After 213.5 days of uptime the clock of 64 bits of picoseconds begins again.
@@ -484,10 +516,10 @@ mod tests {
         let now = Duration::from_nanos(u64::MAX / 1000 - 1_000_000);
         let deadline = clock_of(now + Duration::from_millis(3));
         assert!(deadline.0 < clock_of(now).0, "the deadline is behind the wrap");
-        assert_eq!(planned_wake(now, deadline, false), Some(Duration::from_millis(3)));
+        assert_eq!(planned_wake(now, deadline, None), Some(Duration::from_millis(3) + LATE));
         let after = now + Duration::from_millis(5);
-        let past = planned_wake(after, deadline, false);
-        assert_eq!(past, Some(Duration::from_nanos(SLEEPERS_SLACK.as_nanos())));
+        let past = planned_wake(after, deadline, None);
+        assert_eq!(past, Some(LATE));
     }
 
     #[test]

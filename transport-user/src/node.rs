@@ -196,7 +196,7 @@ impl Node {
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
         let (attachment, maps, wake) = loaded.attach(interface, options.attach, options.transmit)?;
         // One frame shows whether the kernel supports live frames.
-        bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
+        bpf_call::run_live(wire.as_fd(), 1, 1, bpf_call::LIVE_FRAME_BYTES).map_err(Error::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {
             return Err(Error::Object("engine program: the wire program does not reach it"));
         }

@@ -397,7 +397,7 @@ fn read_again(
 /// A response may take the frame that a requested ACK could have used. Then the response asks for an ACK in turn.
 /// The frame of that ACK is free for ours. It arrives one round trip later, which is earlier than a sleeping
 /// engine wakes up. If it is lost, the response's timer brings the engine. An engine that is awake sends the ACK
-/// at once.
+/// at once. Responses that follow meanwhile do not ask again.
 #[inline(always)]
 pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
@@ -407,10 +407,12 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
     s.output.work.kind = WorkKind::None;
     if entry.connection.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
-        let response = out.present != 0 && out.kind == PacketType::PullData;
-        out.ack_request |= response as u8;
-        s.output.report.file = response as u32;
-        s.output.report.wake |= !response as u8;
+        if out.present == 0 || out.kind != PacketType::PullData {
+            s.output.report.wake = 1;
+        } else if entry.connection.delivery.ask_for_frame() {
+            out.ack_request = 1;
+            s.output.report.file = 1;
+        }
     }
     s.output.report.wake |= wants_service(entry, queues) as u8;
     entry.connection.report_deadline(s, now.ticks());

@@ -46,7 +46,7 @@ impl PacketDelivery {
         }
         let (interval, silence) = (self.tuning.repeat_interval(), now.since(self.ack.sent));
         if planned || silence >= interval {
-            self.ack.pending |= !planned as u32;
+            self.ack.pending |= !planned as u16;
             return;
         }
         let rest = Ticks(interval.0 - silence.0);
@@ -78,6 +78,13 @@ impl PacketDelivery {
         self.ack.pending != 0 || self.ack.coalescing.is_due(now)
     }
 
+    /// Returns whether a response that takes the frame of a pending ACK asks the peer for another frame. One response does,
+    /// not each until the ACK leaves: every one that asks costs an ACK of the peer.
+    #[inline(always)]
+    pub fn ask_for_frame(&mut self) -> bool {
+        core::mem::replace(&mut self.ack.frame_asked, 1) == 0
+    }
+
     /// Returns whether the ACK has to be an EACK: a bitmap or an OWN bit says more than the bases (F-9.1.6-7,
     /// D-33). With RACK-TLP, the sender wants to know of every data packet that was received, in order or not
     /// (F-9.1.6-9).
@@ -96,6 +103,7 @@ impl PacketDelivery {
     pub fn ack_sent(&mut self, eack: bool, now: FalconTime) {
         self.ack.sent = now;
         self.ack.pending = 0;
+        self.ack.frame_asked = 0;
         self.ack.coalescing = Deadline::NONE;
         if eack {
             self.lanes[0].rx.own = 0;

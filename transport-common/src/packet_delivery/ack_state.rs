@@ -26,7 +26,9 @@ pub struct AckState {
     /// Latest time for an ACK of the packets since the last ACK.
     pub coalescing: Deadline,
     /// 1: an ACK is due at once, and was not sent yet.
-    pub pending: u32,
+    pub pending: u16,
+    /// 1: a response asked the peer for a packet, whose frame can carry the pending ACK.
+    pub frame_asked: u16,
     /// Error accumulator of the AR fraction (D-81).
     pub request_credit: u16,
     /// Packets received in a row that had been received before. Saturates.

@@ -141,6 +141,33 @@ fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
     }
 }
 
+/// Responses of which each takes a frame do not each ask for another one: one ACK of the peer carries one of ours. Under
+/// load, two of three READs cost an ACK of each side otherwise.
+#[test]
+fn one_answer_asks_for_the_frame_of_a_displaced_ack() {
+    let (mut p, mut sent) = pair(true, &[false, false, false]);
+    sent[0].packet.ack_request = 1;
+    let mut asks = Vec::new();
+    let mut answers = Vec::new();
+    for (n, wire) in sent.iter().enumerate() {
+        let answer = p.b.receive(wire, at(10 + n as u64)).expect("the response takes the frame");
+        asks.push(answer.packet.ack_request);
+        answers.push(answer);
+    }
+    assert_eq!(asks, [1, 0, 0]);
+    p.b.wake = false; // this engine sleeps
+    let asked = p.a.receive(&answers[0], at(20)).expect("it was asked for");
+    let displaced = p.b.receive(&asked, at(21)).expect("the frame is free");
+    assert_eq!((displaced.packet.kind, displaced.bases()), (BACK, (300, 103)));
+    // The next request that asks is a new case.
+    p.a.receive(&displaced, at(22));
+    p.a.post(read(0, 4));
+    let mut next = p.a.drain(at(23));
+    next[0].packet.ack_request = 1;
+    let answer = p.b.receive(&next[0], at(24)).expect("the response takes the frame");
+    assert_eq!(answer.packet.ack_request, 1);
+}
+
 /// F-9.1.6-2, D-32: a push with AR is acknowledged when the ULP has it, not on receipt. The timer starts on
 /// receipt.
 #[test]
