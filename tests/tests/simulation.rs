@@ -85,6 +85,12 @@ fn operations_that_fail_say_so_despite_faults() {
     play(Profile::Exhausting, 150, Scenario::with_faults, &WITH_FAULTS);
 }
 
+/// An application overwrites the page that it shares with its card, and the other connections do not notice.
+#[test]
+fn an_application_that_scribbles_harms_only_itself() {
+    play(Profile::Exhausting, 150, Scenario::with_scribbler, &["bad_work_request"]);
+}
+
 /// Every order of events in small worlds, of the larger ones as far as the number of states allows here. `cargo xtask sim
 /// --exhaustive` walks all of them to their end.
 #[test]

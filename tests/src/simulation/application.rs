@@ -148,6 +148,7 @@ pub struct Flow {
     pub arrivals: Vec<Completion>,
     total: usize,
     depth: usize,
+    keen: bool,
     posted_receives: usize,
     mix: [u32; 5],
     /// Whether some requests must be refused, and some receives are too short.
@@ -195,6 +196,7 @@ impl Flow {
             arrivals: Vec::new(),
             total: link.operations[side],
             depth: link.depth[side],
+            keen: link.keen[side],
             posted_receives: link.receives[1 - side],
             mix: link.mix[side],
             errors: link.errors,
@@ -229,6 +231,11 @@ impl Flow {
     pub fn lose_target(&mut self) {
         self.total = self.ops.len();
         self.lost[1] = true;
+    }
+
+    /// The application of an end overwrites its queues: nothing is known of its operations and of what it receives.
+    pub fn scribble(&mut self, initiator: bool) {
+        self.lost = [initiator, true];
     }
 
     /// Another connection takes its slots. Everything that it completes has been taken.
@@ -288,7 +295,7 @@ impl Flow {
     /// Posts some operations, as far as depth and number allow.
     pub fn post(&mut self, rng: &mut StdRng, nic: &mut HostNic, time: u64) {
         let room = self.depth.saturating_sub(self.outstanding(nic)).min(self.total - self.ops.len());
-        for _ in 0..rng.random_range(0..=room) {
+        for _ in 0..if self.keen { room } else { rng.random_range(0..=room) } {
             let op = self.next_op(rng, nic, time);
             let work = op.work;
             self.ops.push(op);

@@ -40,6 +40,9 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
         && (room || !next.is_pull());
     assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
     assert!(!c.target.has_due(), "RNR time is over and nobody redelivers (D-43)");
+    let posted = nic.queue_pair(slot).receive_producer.load(core::sync::atomic::Ordering::Relaxed);
+    let ready = !c.endpoint.protocol.is_block() && posted != c.responder.receive_next;
+    assert!(!ready || !c.target.waits_for_ulp(), "a push waits for a receive, and one is posted (D-43)");
     for (window, other) in [(request, data), (data, request)] {
         // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
         let base =

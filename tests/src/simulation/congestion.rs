@@ -13,6 +13,7 @@ use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
+use super::host::Host;
 use super::scenario::{micros, scale};
 
 /// Draws placement, algorithm and limits.
@@ -46,12 +47,14 @@ pub(super) fn open_queues(nic: &mut HostNic, rng: &mut StdRng) {
 
 /// Runs the engine behind the queues. It answers waiting events, sometimes with nonsense, sometimes not at all,
 /// and sometimes it sends results without an event.
-pub(super) fn answer_events(nic: &mut HostNic, rng: &mut StdRng) {
+pub(super) fn answer_events(host: &mut Host, rng: &mut StdRng) {
     let mut entry = [0; 8];
     for queue in 0..EVENT_QUEUES {
-        while let Some(taken) = nic.take_event(queue) {
+        while let Some(taken) = host.nic.take_event(queue) {
             let mut event = Event::default();
             event.decode(&taken);
+            host.check_event(&event);
+            let nic = &mut host.nic;
             event.stamp(NicTime::from_picoseconds(nic.now()));
             let mut outcome = Outcome::default();
             let mut engine = EngineState::default();
@@ -67,7 +70,7 @@ pub(super) fn answer_events(nic: &mut HostNic, rng: &mut StdRng) {
         }
     }
     if rng.random_bool(0.01) {
-        nic.post_result(core::array::from_fn(|_| rng.random()));
+        host.nic.post_result(core::array::from_fn(|_| rng.random()));
     }
 }
 

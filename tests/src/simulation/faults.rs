@@ -54,6 +54,15 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
+    /// A thread of the application of a host stands still for so long. The others go on.
+    Stall {
+        /// The host.
+        host: usize,
+        /// The thread.
+        thread: Thread,
+        /// How long.
+        length: Span,
+    },
     /// Something else takes the receive cells of a host that are free, for so long.
     Shortage {
         /// The host.
@@ -115,6 +124,15 @@ pub enum FaultKind {
     },
 }
 
+/// A thread of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// It takes the completions.
+    Completions,
+    /// It posts receives.
+    Receives,
+}
+
 impl FaultKind {
     /// Whether hosts get packets that are not of their present connections.
     #[must_use]
@@ -132,6 +150,13 @@ impl fmt::Display for Fault {
             }
             FaultKind::Silence { host, length } => {
                 write!(f, "the application of host {host} does nothing for {length:?}")
+            }
+            FaultKind::Stall { host, thread, length } => {
+                let what = match thread {
+                    Thread::Completions => "takes no completion",
+                    Thread::Receives => "posts no receive",
+                };
+                write!(f, "the application of host {host} {what} for {length:?}")
             }
             FaultKind::Late { host, length } => {
                 write!(f, "host {host} acknowledges no request for {length:?}")
@@ -247,6 +272,7 @@ impl Scenario {
         }
         faults.sort_by_key(|fault| fault.at);
         this.faults = faults;
+        this.add_pressure();
         this
     }
 

@@ -7,14 +7,18 @@ use fabric_model::{Span, Time};
 use host_nic::{FrameAtHand, HostConfig, HostNic};
 use rand::Rng;
 use rand::rngs::StdRng;
+use transport_common::congestion::event::Event;
 use transport_common::connection::{Connection, State, TRANSACTIONS};
 use transport_common::datapath::Verdict;
-use transport_common::ids::{Psn, Rsn};
+use transport_common::ids::{Cid, Psn, Rsn};
 use transport_common::packet_delivery::{Gate, ReceiveWindow, TransmitWindow};
+use transport_common::queues::{Queues, slot_of};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
+use super::causes::{Causes, Expected};
 use super::cpus::{Run, Spares, Task};
+use super::faults::Thread;
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
 use super::world::Reached;
 use super::{attention, invariants};
@@ -39,6 +43,10 @@ pub(super) struct Host {
     pub(super) engine_free: Time,
     /// When the application runs again.
     pub(super) application: Time,
+    /// The slot whose application overwrites its queues.
+    pub(super) scribbled: Option<usize>,
+    /// Until then a [`Thread`] of its application stands still.
+    stalled: [Time; 2],
     /// Connections by slot, with their link and side.
     pub(super) ends: Vec<(usize, usize, usize)>,
     pub(super) slots: Vec<usize>,
@@ -55,6 +63,10 @@ pub(super) struct Host {
     held: BTreeMap<usize, Vec<u16>>,
     /// Their number.
     held_cells: usize,
+    /// Why its connections send packets again, by slot.
+    causes: BTreeMap<usize, Causes>,
+    /// What was put into the queues for congestion control in user space, by slot.
+    pub(super) told: BTreeMap<usize, Vec<Expected>>,
     /// The last result of [`Self::when`], which is asked for before every step.
     last_due: Cell<(u64, Time)>,
     /// Number of connections so far. Each has its own place in memory.
@@ -75,6 +87,8 @@ impl Host {
             pause_nanos: plan.pause_nanos.max(500),
             engine_free: Time::ZERO,
             application: Time::ZERO,
+            scribbled: None,
+            stalled: [Time::ZERO; 2],
             ends: vec![],
             slots: vec![],
             runs: vec![],
@@ -85,6 +99,8 @@ impl Host {
             services: 0,
             held: BTreeMap::new(),
             held_cells: 0,
+            causes: BTreeMap::new(),
+            told: BTreeMap::new(),
             last_due: Cell::default(),
             places: 0,
         }
@@ -139,6 +155,17 @@ impl Host {
         if self.application.0 != u64::MAX {
             self.application = self.application.max(until);
         }
+    }
+
+    /// Lets a thread of its application stand still.
+    pub(super) fn stall(&mut self, thread: Thread, until: Time) {
+        let stalled = &mut self.stalled[thread as usize];
+        *stalled = until.max(*stalled);
+    }
+
+    /// Whether a thread of its application runs.
+    pub(super) fn runs(&self, thread: Thread, now: Time) -> bool {
+        self.stalled[thread as usize] <= now
     }
 
     /// Takes away all free receive cells but `left`.
@@ -235,6 +262,8 @@ impl Host {
         self.slots.clear();
         self.held.clear();
         self.held_cells = 0;
+        self.causes.clear();
+        self.told.clear();
         self.places = 0;
         self.runs.clear();
         self.withheld.clear();
@@ -278,20 +307,60 @@ impl Host {
                 continue;
             }
             let entry = self.nic.entry(slot);
+            // An application that takes back what it has submitted can break the table of its own transactions. Then its
+            // connection ends.
+            if self.scribbled == Some(slot) {
+                invariants::check_delivery(entry);
+                continue;
+            }
             invariants::check(entry);
             before.check(&entry.connection);
-            if !self.interleaves() {
+            self.account(slot);
+            if !self.interleaves() && self.scribbled != Some(slot) {
                 attention::check(&mut self.nic, slot, self.engines == 1);
             }
         }
         self.check_cells(&locked);
         // A run that is not over may still ask for a service of what it has found.
         if self.interleaves() && self.runs.is_empty() {
-            for number in 0..self.slots.len() {
-                attention::check(&mut self.nic, self.slots[number], self.engines == 1);
+            for slot in self.slots.iter().filter(|slot| self.scribbled != Some(**slot)) {
+                attention::check(&mut self.nic, *slot, self.engines == 1);
             }
         }
         locked
+    }
+
+    /// Looks at why a connection sends packets again, and what it tells congestion control.
+    fn account(&mut self, slot: usize) {
+        let entry = self.nic.entry(slot);
+        let told = match self.causes.get_mut(&slot) {
+            Some(causes) if causes.is_of(entry) => {
+                let placement = self.nic.queue_pair(slot).settings().placement;
+                causes.look(entry, placement, self.nic.time().ticks())
+            }
+            old => {
+                let told = old.and_then(|causes| causes.last(entry));
+                self.causes.remove(&slot);
+                told
+            }
+        };
+        if let Some(told) = told {
+            self.told.entry(slot).or_default().push(told);
+        }
+    }
+
+    /// Begins the account of a connection that was opened.
+    pub(super) fn begin_account(&mut self, slot: usize) {
+        self.causes.insert(slot, Causes::of(self.nic.entry(slot)));
+    }
+
+    /// Checks that an event for congestion control in user space has its reason.
+    pub(super) fn check_event(&mut self, event: &Event) {
+        let slot = slot_of(Cid(event.connection_id)) as usize;
+        if self.scribbled == Some(slot) {
+            return;
+        }
+        Expected::take(self.told.entry(slot).or_default(), event);
     }
 
     /// Checks that the cells in use are those of the held requests, and that each holds one.

@@ -7,6 +7,7 @@
 
 mod application;
 mod attention;
+mod causes;
 mod congestion;
 mod corruption;
 mod cpus;
@@ -19,14 +20,16 @@ pub mod invariants;
 mod late;
 mod ledger;
 mod oracle;
+mod pressure;
 mod scenario;
+mod scribbler;
 mod trace;
 mod world;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
 pub use crowd::{Hosts, MOST_HOSTS};
 pub use exhaustive::{SmallOp, SmallWorld, Walk};
-pub use faults::{Fault, FaultKind, Weather};
+pub use faults::{Fault, FaultKind, Thread, Weather};
 pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};
 pub use trace::Trace;

@@ -49,6 +49,8 @@ pub struct Link {
     pub receives: [usize; 2],
     /// The relative frequency of writes, reads, swaps, adds and sends of each end.
     pub mix: [[u32; 5]; 2],
+    /// Whether the application of each end keeps its send queue as full as it may be.
+    pub keen: [bool; 2],
     /// Whether messages may be longer than their buffer, keys wrong and bounds exceeded.
     pub errors: bool,
     /// Whether work requests may be malformed.
@@ -92,6 +94,8 @@ pub struct Scenario {
     pub fabric: FabricConfig,
     /// What goes wrong besides, in the order of time.
     pub faults: Vec<Fault>,
+    /// The link whose first application overwrites its queues at random.
+    pub scribbler: Option<usize>,
 }
 
 /// Returns the MAC address of a host.
@@ -167,7 +171,7 @@ impl Scenario {
             };
             pairs.into_iter().enumerate().map(of).collect()
         };
-        Self { seed, profile, hosts, links, fabric, faults: vec![] }
+        Self { seed, profile, hosts, links, fabric, faults: vec![], scribbler: None }
     }
 }
 
@@ -222,7 +226,13 @@ const fn slot_of_link(n: usize, host: usize) -> usize {
 }
 
 impl Link {
-    fn random(rng: &mut StdRng, n: usize, pair: [usize; 2], profile: Profile, corrupts: bool) -> Self {
+    pub(super) fn random(
+        rng: &mut StdRng,
+        n: usize,
+        pair: [usize; 2],
+        profile: Profile,
+        corrupts: bool,
+    ) -> Self {
         let ends = pair.map(|host| End { host, slot: slot_of_link(n, host) });
         let cids = ends.map(|end| Cid(end.slot as u32 | rng.random_range(0..1 << 16) << 8));
         Self::between(rng, ends, cids, profile, corrupts)
@@ -311,6 +321,7 @@ impl Link {
             depth: two(rng, 1, 256),
             receives: two(rng, 1, 64),
             mix: [(); 2].map(|()| [(); 5].map(|()| 1 + rng.random_range(0..8u32).pow(2))),
+            keen: [false; 2],
             errors: rng.random_bool(0.4),
             malformed: rng.random_bool(0.2),
         }

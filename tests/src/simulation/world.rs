@@ -19,11 +19,12 @@ use transport_common::units::Fcwnd;
 use super::application::Flow;
 use super::congestion;
 use super::cpus::Task;
-use super::faults::Fault;
+use super::faults::{Fault, Thread};
 use super::host::{Before, Host};
 use super::late::LateAcknowledgements;
 use super::ledger::Ledger;
 use super::scenario::{Profile, Scenario, mac, scale};
+use super::scribbler;
 use super::trace::{Trace, summary};
 
 pub use reached::Reached;
@@ -148,10 +149,17 @@ impl World {
             host.nic.open(end.slot, parameters);
             host.ends.push((end.slot, number, side));
             host.slots.push(end.slot);
+            host.begin_account(end.slot);
         }
         let places = link.ends.map(|end| self.hosts[end.host].take_place());
         let mut both = [0, 1].map(|side| Flow::new(places, link, side, self.scenario.profile));
         both.iter_mut().for_each(|flow| flow.prepare(&mut self.rng, &mut self.hosts[flow.target.host].nic));
+        if self.scenario.scribbler == Some(number) {
+            both[0].scribble(true);
+            both[1].scribble(false);
+            let end = self.scenario.links[number].ends[0];
+            self.hosts[end.host].scribbled = Some(end.slot);
+        }
         self.flows.push(both);
         self.ledgers.push(<[Ledger; 2]>::default());
     }
@@ -190,6 +198,7 @@ impl World {
             assert!(self.now < LAST && self.steps < MOST_STEPS, "no progress: {}", self.progress());
             self.step(observer);
         }
+        self.end_scribbler();
         self.settle(observer);
         if self.scenario.profile == Profile::Exhausting {
             self.verify_idle();
@@ -232,6 +241,13 @@ impl World {
             self.step(observer);
         }
         (0..self.hosts.len()).for_each(|host| self.collect(host));
+    }
+
+    /// Closes the connection of the application that scribbles, as its node does when it ends.
+    fn end_scribbler(&mut self) {
+        for end in self.scenario.scribbler.into_iter().flat_map(|link| self.scenario.links[link].ends) {
+            self.hosts[end.host].nic.close(end.slot);
+        }
     }
 
     fn close_all(&mut self) {
@@ -385,15 +401,23 @@ impl World {
 
     fn wake_application(&mut self, index: usize) {
         self.hosts[index].set_time(self.now);
-        self.collect(index);
+        if self.hosts[index].runs(Thread::Completions, self.now) {
+            self.collect(index);
+        }
         let rng = &mut self.rng;
         let host = &mut self.hosts[index];
-        for &(slot, link, side) in &host.ends {
+        for (slot, link, side) in host.ends.clone() {
             self.doings += 1;
             let [first, second] = &mut self.flows[link];
             let (own, peers) = if side == 0 { (first, second) } else { (second, first) };
+            if host.scribbled == Some(slot) {
+                scribbler::scribble(host, slot, own.places, &mut self.attacker);
+                continue;
+            }
             own.post(rng, &mut host.nic, self.doings);
-            peers.attend(rng, &mut host.nic);
+            if host.runs(Thread::Receives, self.now) {
+                peers.attend(rng, &mut host.nic);
+            }
             if rng.random_bool(0.05) {
                 // Windows may change at any time, with any placement.
                 let congestion = &mut host.nic.entry_mut(slot).connection.congestion;
@@ -405,7 +429,7 @@ impl World {
                 host.nic.set_congestion(slot, congestion::settings(rng));
             }
         }
-        congestion::answer_events(&mut host.nic, rng);
+        congestion::answer_events(host, rng);
         let pause = scale(rng, 500, host.pause_nanos);
         host.application = self.now + Span::from_nanos(pause);
         self.reopen();
@@ -415,9 +439,14 @@ impl World {
     fn collect(&mut self, index: usize) {
         let host = &mut self.hosts[index];
         for &(slot, link, side) in &host.ends {
+            if host.scribbled == Some(slot) {
+                continue;
+            }
             while let Some(completion) = host.nic.poll_completion(slot) {
                 self.doings += 1;
                 match completion.opcode {
+                    // It may be of anything.
+                    Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE if self.scenario.scribbler == Some(link) => {}
                     Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE => {
                         self.flows[link][1 - side].arrivals.push(completion)
                     }

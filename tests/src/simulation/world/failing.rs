@@ -30,6 +30,7 @@ impl World {
                 (0..frames).for_each(|_| self.attack(host, forgery, observer));
             }
             FaultKind::Silence { host, length } => self.hosts[host].silence(self.now + length),
+            FaultKind::Stall { host, thread, length } => self.hosts[host].stall(thread, self.now + length),
             FaultKind::Shortage { host, left, length } => {
                 self.hosts[host].withhold_cells(left);
                 let relief = Fault { at: self.now + length, kind: FaultKind::Relief { host } };
