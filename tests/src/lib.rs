@@ -23,6 +23,8 @@ pub mod live_fabric;
 pub mod namespace;
 pub mod nodes;
 pub mod operations;
+#[cfg(feature = "model")]
+pub mod path_cost;
 pub mod raw_peer;
 pub mod routed;
 #[cfg(feature = "model")]

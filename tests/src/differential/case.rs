@@ -58,7 +58,7 @@ pub(super) fn restore(from: &QueuePair, to: &mut QueuePair) {
 }
 
 /// Returns the bytes of queues that nobody else writes at this time.
-pub(super) fn bytes(queues: &QueuePair) -> Vec<u8> {
+pub(crate) fn bytes(queues: &QueuePair) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<QueuePair>()];
     // SAFETY: the vector has the size of the queues. No byte of them is uninitialised: `transport_common::queues`
     // asserts that the sizes of the fields add up to the size of the structure, and all fields are numbers. The

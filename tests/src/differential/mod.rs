@@ -15,6 +15,7 @@ mod mutate;
 mod source;
 mod time;
 
+pub(crate) use case::bytes;
 pub use case::{Case, Stimulus};
 pub use decisions::Decider;
 pub use harness::Harness;
