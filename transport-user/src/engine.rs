@@ -452,8 +452,8 @@ fn clock_of(time: Duration) -> Picoseconds {
 /// Returns how long an engine that goes to sleep at `now` sleeps at most: until a little after the next deadline of the
 /// timing wheel, until the end of its nap, or without a limit. A deadline of 0 is none.
 ///
-/// The wheel tells the start of a slot, which may be up to 64 ticks before the deadline itself. An engine that is up at that
-/// time only moves the deadline to another slot, sleeps again, and has taken a CPU away from somebody twice.
+/// The wheel tells the start of a slot, which may be before the deadline itself. An engine that is up at that time only moves
+/// the deadline to another slot, sleeps again, and has taken a CPU away from somebody twice.
 fn planned_wake(now: Duration, next_deadline: Picoseconds, nap: Option<Duration>) -> Option<Duration> {
     if nap.is_some() {
         return nap;
