@@ -35,6 +35,7 @@ const MUCH_WORK: u64 = 4;
 /// pay the cost of entering a run (about 15 us).
 const FIRST_BURST: u32 = 32;
 const LARGEST_BURST: u32 = 16_384;
+const _: () = assert!(bpf_call::LONGEST_LIVE_FRAME == transport_common::datapath::MAX_FRAME_BYTES);
 /// Runs of at least so many frames take frames of the largest size.
 const LONG_RUN: u32 = 1024;
 /// Length of the frames of other runs: the headers and some 100 bytes of data.
@@ -428,9 +429,9 @@ impl Worker {
     }
 }
 
-/// Returns the length of the frames of a run. A frame that holds a packet already is only made shorter for it. A longer
-/// one costs the time to clear what is added, 60 ns for a small packet. But each page that a run takes is filled up to this
-/// length at its begin, so a short run takes frames for small packets.
+/// Returns the length of the frames of a run. To make a frame longer for a packet takes time, because the kernel clears what
+/// is added: 60 ns for a small packet. To make it shorter takes none. But when a run begins, the kernel fills each of its pages
+/// up to this length, so the frames of a short run are for small packets.
 const fn frame_length(frames: u32) -> u32 {
     if frames >= LONG_RUN { bpf_call::LONGEST_LIVE_FRAME } else { SMALL_PACKET }
 }

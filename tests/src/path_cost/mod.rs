@@ -36,8 +36,6 @@ const BEFORE: usize = 32;
 const STEP: Picoseconds = Picoseconds(1_000_000);
 /// An interface that is not the loopback interface.
 const INTERFACE: u32 = 7;
-/// Length of the engine's frames in long runs.
-const LIVE_FRAME: usize = 3408;
 
 /// The number of a program in the machine. The programs behind the first are in the order in which they are jumped to.
 #[derive(Clone, Copy)]
@@ -96,7 +94,11 @@ impl Card {
     /// Takes a turn of the engine with card and machine.
     fn turn(&mut self) -> Result<(Option<Vec<u8>>, Count)> {
         self.copy_state()?;
-        let ran = self.machine.run(Program::Engine as usize, &[0; LIVE_FRAME], INTERFACE)?;
+        let ran = self.machine.run(
+            Program::Engine as usize,
+            &[0; bpf_call::LONGEST_LIVE_FRAME as usize],
+            INTERFACE,
+        )?;
         let (verdict, sent) = self.nic.engine_frame().context("the engine has nothing to do")?;
         compare(verdict, &sent, &ran, 4)
     }
