@@ -118,8 +118,8 @@ fn an_interface_that_shrinks_ends_the_connection_and_is_named() -> Result<()> {
     let [a, b] = routed.up(false, Tuning::DEFAULT)?;
     a.connect(&b)?;
     routed.hosts[0].ip("link set veth0 mtu 1500\n")?;
-    both_ended([&a, &b], "the MTU of the node is now 1500 bytes, and the connection was set up with 3498");
-    a.wait_for_event("interface veth0: the node's MTU is now 1500 bytes, it was 3498");
+    both_ended([&a, &b], "the MTU of the node is now 1500 bytes, and the connection was set up with 3390");
+    a.wait_for_event("interface veth0: the node's MTU is now 1500 bytes, it was 3390");
     assert_eq!(a.node.device().mtu, 1500);
     a.connect(&b)?;
     assert_eq!(a.session().mtu, 1500);

@@ -5,7 +5,9 @@ use tiercel_tests::checks::{self, pattern};
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
 use tiercel_tests::{Host, Pair, need_root};
-use transport_user::{AttachMode, LARGEST_SEGMENT, MemoryRegion, NATIVE_MTU, Node, NodeOptions};
+use transport_user::{
+    AttachMode, Error, LARGEST_MTU, LARGEST_SEGMENT, MemoryRegion, NATIVE_MTU, Node, NodeOptions,
+};
 
 /// Brings two nodes up on a cable of this MTU and connects them. Above [`NATIVE_MTU`] the attachment is generic.
 fn at_mtu(mtu: u32, ipv6: bool) -> Result<TwoNodes> {
@@ -78,10 +80,11 @@ async fn every_length(nodes: &TwoNodes) -> Result<()> {
 /// be lost, and its operation would fail.
 fn operations_of_every_length_at_every_mtu(ipv6: bool) -> Result<()> {
     need_root();
-    for mtu in [1280, 1281, 1499, 1500, 2048, 3497, NATIVE_MTU, 9000, 65535] {
+    for mtu in [1280, 1281, 1499, 1500, 2048, LARGEST_MTU, LARGEST_MTU + 1, NATIVE_MTU, 9000, 65535] {
         let nodes = at_mtu(mtu, ipv6)?;
-        assert_eq!(nodes.a.device().mtu, mtu);
-        let headers = mtu - nodes.at_a.max_segment();
+        let device = nodes.a.device();
+        assert_eq!((device.mtu, device.interface_mtu), (mtu.min(LARGEST_MTU), mtu));
+        let headers = device.mtu - nodes.at_a.max_segment();
         assert!(
             nodes.at_a.max_segment() == LARGEST_SEGMENT || headers < 136,
             "{headers} bytes of MTU {mtu} without data"
@@ -101,4 +104,29 @@ fn operations_of_every_length_at_every_mtu_over_ipv4() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn operations_of_every_length_at_every_mtu_over_ipv6() -> Result<()> {
     operations_of_every_length_at_every_mtu(true)
+}
+
+/// An MTU that the node cannot serve is refused if somebody asks for it, with the largest possible one.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_mtu_that_cannot_be_served_is_refused() -> Result<()> {
+    need_root();
+    for (carried, possible) in [(9000, LARGEST_MTU), (NATIVE_MTU, LARGEST_MTU), (1500, 1500)] {
+        let pair = Pair::direct_with_mtu(carried)?;
+        let up = |mtu| {
+            let options = NodeOptions {
+                mtu: Some(mtu),
+                attach: AttachMode::Generic,
+                ..NodeOptions::new(Host::INTERFACE, pair.a.ipv4.into())
+            };
+            pair.a.run(|| Node::up(options))
+        };
+        for asked in [LARGEST_MTU + 1, 9000] {
+            let error = up(asked).expect_err("no node serves it");
+            assert!(matches!(error, Error::MtuAboveLargest { limit, .. } if limit == possible), "{error}");
+            assert!(error.to_string().contains(&format!("choose at most {possible}")), "{error}");
+        }
+        assert_eq!(up(possible)?.device().mtu, possible);
+    }
+    Ok(())
 }

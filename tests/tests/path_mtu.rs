@@ -5,9 +5,8 @@ use tiercel_tests::checks::{self, pattern};
 use tiercel_tests::need_root;
 use tiercel_tests::nodes::Setup;
 use tiercel_tests::routed::{Dropped, End, Routed};
-use tiercel_tests::veth::DEFAULT_MTU;
-use transport_user::Access;
 use transport_user::connection_manager::SessionInfo;
+use transport_user::{Access, LARGEST_MTU};
 
 /// The MTU of the router's second link.
 const PATH_MTU: u32 = 1400;
@@ -36,7 +35,7 @@ fn the_mtu_of_a_link_behind_a_router_is_found() -> Result<()> {
         let routed = Routed::new()?;
         routed.narrow(PATH_MTU)?;
         let [a, b] = routed.up(ipv6, Setup::CONSTANT)?;
-        assert_eq!((a.node.device().mtu, b.node.device().mtu), (DEFAULT_MTU, DEFAULT_MTU));
+        assert_eq!((a.node.device().mtu, b.node.device().mtu), (LARGEST_MTU, LARGEST_MTU));
         a.connect(&b)?;
         for end in [&a, &b] {
             let SessionInfo { mtu, path_mtu, .. } = end.session();
@@ -56,7 +55,7 @@ fn the_mtu_of_a_link_behind_a_router_is_found() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn behind_a_firewall_that_drops_probes_falcon_packets_show_what_passes() -> Result<()> {
     need_root();
-    for (path, agreed) in [(DEFAULT_MTU, DEFAULT_MTU), (PATH_MTU, 1280)] {
+    for (path, agreed) in [(LARGEST_MTU, LARGEST_MTU), (PATH_MTU, 1280)] {
         let routed = Routed::new()?;
         routed.narrow(path)?;
         routed.drop_silently(Dropped::Programs)?;
@@ -69,7 +68,7 @@ fn behind_a_firewall_that_drops_probes_falcon_packets_show_what_passes() -> Resu
         b.wait_for_event("no probe of 1280 bytes");
         if path != agreed {
             a.wait_for_event(
-                "Falcon packets of 3498 bytes do not pass to the peer or from it, shorter ones do",
+                "Falcon packets of 3390 bytes do not pass to the peer or from it, shorter ones do",
             );
         }
         there_and_back(&a, &b)?;

@@ -80,6 +80,19 @@ pub enum Error {
         /// The interface's MTU, bytes.
         limit: u32,
     },
+    /// The MTU asked for is larger than the packets that a node can send.
+    #[error(
+        "MTU {mtu} is larger than a node can serve: choose at most {limit} on interface \"{name}\", or leave the MTU out, and \
+         the node takes the largest possible one"
+    )]
+    MtuAboveLargest {
+        /// The interface.
+        name: String,
+        /// The MTU asked for, bytes.
+        mtu: u32,
+        /// The largest MTU that is possible on this interface, bytes.
+        limit: u32,
+    },
     /// The MTU leaves no space for data.
     #[error("MTU {mtu} is too small: Falcon with RDMA headers needs at least {minimum} bytes")]
     MtuTooSmall {

@@ -134,6 +134,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
         kind: None,
         mac,
         mtu: 1500,
+        interface_mtu: 1500,
         max_segment: 1024,
         memory: crate::memory::DEFAULT,
         address,

@@ -32,8 +32,12 @@ pub struct Device {
     pub kind: Option<String>,
     /// MAC address of the interface.
     pub mac: Mac,
-    /// IP MTU of new connections, bytes: that of the interface, or the smaller one of the options.
+    /// IP MTU of new connections, bytes: that of the interface, that of the options, or
+    /// [`LARGEST_MTU`](crate::LARGEST_MTU), whichever is smallest.
     pub mtu: u32,
+    /// IP MTU of the interface, bytes.
+    #[serde(default)]
+    pub interface_mtu: u32,
     /// Largest user data of one transaction at this MTU, bytes.
     pub max_segment: u32,
     /// Bytes of memory that the node's regions share.
@@ -358,7 +362,8 @@ pub(crate) mod tests {
             index: 2,
             kind: Some("veth".to_owned()),
             mac: Mac([2, 0, 0, 0, 0, 1]),
-            mtu: 3498,
+            mtu: 3390,
+            interface_mtu: 3498,
             max_segment: 3264,
             memory: crate::memory::DEFAULT,
             address,

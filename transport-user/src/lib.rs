@@ -95,7 +95,7 @@ pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VER
 pub use receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
 pub use region::MemoryRegion;
 pub use scoped::ScopedAddress;
-pub use segmentation::LARGEST_SEGMENT;
+pub use segmentation::{LARGEST_MTU, LARGEST_SEGMENT};
 pub use statistics::ConnectionStatistics;
 pub use telemetry::{NodeStats, Pools};
 pub use trace::{TraceOptions, TraceReport, Tracing};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the interface is removed, or moved to another network namespace | it goes down: no packet reaches it any more |
 //! | the MAC address | it goes down: the XDP programs and all connections have the old one |
-//! | the MTU | new connections use it, up to the MTU of the options; the connection manager ends those with a larger one |
+//! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; the connection manager ends those with a larger one |
 //! | the name, the addresses | it knows the new ones |
 //! | up, down, the carrier | it goes on: connections end by themselves if they wait too long |
 //! | the number of queues, offloads | it goes on: the programs do not depend on them ([`crate::gro`] has the exception) |
@@ -19,7 +19,7 @@ use crate::info::Device;
 use crate::mac::Mac;
 use crate::netlink::events::Events;
 use crate::netlink::{AddressState, Interface, Netlink, OwnAddress};
-use crate::segmentation::max_segment;
+use crate::segmentation::{max_segment, node_mtu};
 use crate::watch::Lost;
 
 /// Most pieces of news that wait for somebody who takes them. The oldest are dropped: they were logged.
@@ -110,11 +110,12 @@ fn changed(
         Some(mac) if mac == before.mac => {}
         mac => return Err(Lost::MacChanged { interface: name(), from: before.mac, to: mac }),
     }
-    let mtu = chosen_mtu.map_or(interface.mtu, |chosen| chosen.min(interface.mtu));
+    let mtu = node_mtu(interface.mtu, chosen_mtu);
     let usable = addresses.iter().filter(|own| own.state == AddressState::Usable);
     Ok(Device {
         interface: interface.name.clone(),
         mtu,
+        interface_mtu: interface.mtu,
         max_segment: max_segment(mtu, before.address.is_ipv6(), 0),
         carrier: interface.up && interface.carrier,
         addresses: usable.map(|own| own.address).collect(),
@@ -161,21 +162,8 @@ fn differences(before: &Device, after: &Device) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::info::tests::device;
-
-    fn interface() -> Interface {
-        Interface {
-            name: "veth0".into(),
-            index: 2,
-            mac: Some([2, 0, 0, 0, 0, 1]),
-            mtu: 3498,
-            up: true,
-            carrier: true,
-            loopback: false,
-            ethernet: true,
-            kind: Some("veth".into()),
-            xdp: None,
-        }
-    }
+    use crate::netlink::tests::interface;
+    use crate::segmentation::LARGEST_MTU;
 
     fn own() -> Vec<OwnAddress> {
         vec![OwnAddress { address: device().address, state: AddressState::Usable }]
@@ -195,7 +183,7 @@ mod tests {
         assert_eq!((same, texts.len()), (device(), 0));
         let (narrow, texts) = after(|interface| interface.mtu = 1400);
         assert_eq!((narrow.mtu, narrow.max_segment), (1400, max_segment(1400, false, 0)));
-        assert!(texts.len() == 1 && texts[0].contains("is now 1400 bytes, it was 3498; static"), "{texts:?}");
+        assert!(texts.len() == 1 && texts[0].contains("is now 1400 bytes, it was 3390; static"), "{texts:?}");
         let (named, texts) = after(|interface| interface.name = "eth7".into());
         assert_eq!((named.interface.as_str(), texts.len()), ("eth7", 1));
         for change in [|i: &mut Interface| i.up = false, |i: &mut Interface| i.carrier = false] {
@@ -205,14 +193,20 @@ mod tests {
         }
     }
 
-    /// The MTU of the options is the largest that the node uses, whatever the interface carries.
+    /// The node uses at most the MTU of the options and what the engine's frames carry, whatever the interface carries.
     #[test]
-    fn the_mtu_of_the_options_bounds_that_of_the_interface() {
-        for (chosen, carried, used) in
-            [(Some(1500), 3000, 1500), (Some(1500), 1400, 1400), (None, 3000, 3000)]
-        {
+    fn the_mtu_of_the_options_and_of_the_frames_bound_that_of_the_interface() {
+        for (chosen, carried, used) in [
+            (Some(1500), 3000, 1500),
+            (Some(1500), 1400, 1400),
+            (None, 3000, 3000),
+            (None, LARGEST_MTU + 1, LARGEST_MTU),
+            (None, 9000, LARGEST_MTU),
+            (Some(1500), 9000, 1500),
+        ] {
             let interface = Interface { mtu: carried, ..interface() };
-            assert_eq!(changed(&device(), &interface, &own(), chosen).expect("it goes on").mtu, used);
+            let after = changed(&device(), &interface, &own(), chosen).expect("it goes on");
+            assert_eq!((after.mtu, after.interface_mtu), (used, carried));
         }
     }
 

@@ -424,21 +424,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn interface() -> Interface {
-        Interface {
-            name: "veth0".into(),
-            index: 2,
-            mac: Some([2, 0, 0, 0, 0, 1]),
-            mtu: 1500,
-            up: true,
-            carrier: true,
-            loopback: false,
-            ethernet: true,
-            kind: Some("veth".into()),
-            xdp: None,
-        }
-    }
+    use crate::netlink::tests::interface;
 
     fn refused(code: i32) -> io::Error {
         io::Error::from_raw_os_error(code)

@@ -13,6 +13,8 @@ const PSP: u32 = 16;
 const FALCON: u32 = 28;
 /// BTH, RETH and immediate data, the largest RDMA headers in front of data.
 const RDMA: u32 = 12 + 16 + 4;
+/// Largest IP MTU of a node, bytes: 3390. A longer packet with its Ethernet header does not fit a frame of the engine.
+pub const LARGEST_MTU: u32 = MAX_FRAME_BYTES - ETHERNET;
 /// The largest segment is a multiple of this, so that the segments of an aligned buffer are aligned for the copy.
 const ALIGNMENT: u32 = 64;
 /// Largest segment at any MTU: 3264 bytes, the same for both IP versions. In tunnel mode it is 3200 bytes, again the same
@@ -21,7 +23,7 @@ pub const LARGEST_SEGMENT: u32 = largest_segment(0);
 
 /// Returns the largest segment at any MTU with an inner IP header of `inner` bytes; 0 is transport mode.
 const fn largest_segment(inner: u32) -> u32 {
-    let room = MAX_FRAME_BYTES - ETHERNET - IP[1] - UDP - PSP - inner - FALCON - RDMA;
+    let room = LARGEST_MTU - IP[1] - UDP - PSP - inner - FALCON - RDMA;
     room - room % ALIGNMENT
 }
 /// Smallest user data of a segment, bytes. A node does not come up if the MTU allows less.
@@ -29,6 +31,11 @@ const SMALLEST_SEGMENT: u32 = ALIGNMENT;
 
 const fn overhead(ipv6: bool) -> u32 {
     IP[ipv6 as usize] + UDP + PSP + FALCON + RDMA
+}
+
+/// Returns the MTU of a node, bytes: the chosen one, as far as the interface and the engine's frames carry it.
+pub(crate) fn node_mtu(interface: u32, chosen: Option<u32>) -> u32 {
+    chosen.unwrap_or(LARGEST_MTU).min(interface).min(LARGEST_MTU)
 }
 
 /// Returns the smallest MTU of a node, bytes.
@@ -52,7 +59,7 @@ const PULL_DATA_SPARES: u32 = (FALCON + RDMA) - (24 + 16);
 /// tag (F-8.5.3.2-1, D-16). A peer with a larger MTU may ask for more than we can send. `inner` is the length of the inner
 /// IP header; 0 is transport mode.
 pub(crate) const fn max_answer(mtu: u32, ipv6: bool, inner: u32) -> u32 {
-    let mtu = if mtu < MAX_FRAME_BYTES - ETHERNET { mtu } else { MAX_FRAME_BYTES - ETHERNET };
+    let mtu = if mtu < LARGEST_MTU { mtu } else { LARGEST_MTU };
     mtu.saturating_sub(overhead(ipv6) + inner) + PULL_DATA_SPARES
 }
 
@@ -204,7 +211,7 @@ mod tests {
             assert_eq!(max_segment(smallest_mtu(ipv6), ipv6, 0), SMALLEST_SEGMENT);
             for (mtu, inner) in (smallest_mtu(ipv6)..10_000).flat_map(|mtu| INNER.map(|inner| (mtu, inner))) {
                 let packet = max_segment(mtu, ipv6, inner) + overhead(ipv6) + inner;
-                assert!(packet <= mtu && packet + ETHERNET <= MAX_FRAME_BYTES);
+                assert!(packet <= mtu.min(LARGEST_MTU));
                 assert!(max_segment(mtu, ipv6, inner) >= 8, "a tunnel has space for a word at every MTU");
             }
         }
@@ -221,8 +228,7 @@ mod tests {
             for (mtu, inner) in (smallest_mtu(ipv6)..10_000).flat_map(|mtu| INNER.map(|inner| (mtu, inner))) {
                 let answer = max_answer(mtu, ipv6, inner);
                 let packet = IP[usize::from(ipv6)] + UDP + PSP + inner + 24 + 16 + answer;
-                assert!(packet <= mtu && packet + ETHERNET <= MAX_FRAME_BYTES);
-                assert!(packet == mtu || packet + ETHERNET == MAX_FRAME_BYTES, "{answer} at MTU {mtu}");
+                assert_eq!(packet, mtu.min(LARGEST_MTU), "{answer} at MTU {mtu}");
             }
         }
     }

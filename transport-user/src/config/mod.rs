@@ -79,16 +79,16 @@ use crate::memory;
 use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
 use crate::rate_update::RateUpdateOptions;
-use crate::segmentation::smallest_mtu;
+use crate::segmentation::{LARGEST_MTU, smallest_mtu};
 use crate::tunnel::Tunnel;
 
 /// Default TCP port of the connection manager.
 pub const DEFAULT_CONTROL_PORT: u16 = 4792;
 /// Largest size of a node file, bytes. A larger file is not read.
 const LARGEST_FILE: u64 = 1 << 20;
-/// Smallest and largest MTU in bytes: the least that carries a Falcon packet over IPv4, and the longest IP packet. The node
-/// compares with its address and its interface.
-const MTU_RANGE: (u64, u64) = (smallest_mtu(false) as u64, 65_535);
+/// Smallest and largest MTU in bytes: the least that carries a Falcon packet over IPv4, and the most that a node serves. The
+/// node compares with its address and its interface.
+const MTU_RANGE: (u64, u64) = (smallest_mtu(false) as u64, LARGEST_MTU as u64);
 /// Longest name of an interface in Linux, bytes, without the final zero.
 const LONGEST_INTERFACE: usize = 15;
 /// Longest name of a node, bytes. The path of its socket must fit 108 bytes.
@@ -112,7 +112,7 @@ pub struct NodeSection {
     pub interface: String,
     /// The node's address, for Falcon packets and for the connection manager.
     pub address: IpAddr,
-    /// IP MTU in bytes. If absent, the node uses the MTU of the interface.
+    /// IP MTU in bytes, at most [`LARGEST_MTU`]. If absent, the node uses the MTU of the interface, as far as it can serve it.
     pub mtu: Option<u32>,
     /// Bytes of memory that the node's regions share.
     pub memory: u64,

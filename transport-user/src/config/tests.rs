@@ -132,12 +132,12 @@ fn ipv6_and_optional_fields_are_read() {
     let source = GOOD
         .replace(
             "10.7.0.1\"",
-            "fd00::1\"\nmtu = 3498\nhardware_timestamps = false\nname = \"left\"\ncontrol_port = 5000",
+            "fd00::1\"\nmtu = 3390\nhardware_timestamps = false\nname = \"left\"\ncontrol_port = 5000",
         )
         .replace("10.7.0.2", "fd00::2")
         .replace("rx_spi = 2", "rx_spi = 0xffffffff, checksum = false, remote_time = 12");
     let file = NodeFile::parse(&source).unwrap();
-    assert_eq!((file.node.mtu, file.node.name.as_str(), file.node.control_port), (Some(3498), "left", 5000));
+    assert_eq!((file.node.mtu, file.node.name.as_str(), file.node.control_port), (Some(3390), "left", 5000));
     assert_eq!(file.node.hardware_timestamps, Some(false));
     let security = file.connections[0].security;
     assert_eq!(
@@ -172,7 +172,7 @@ transaction_timeout = "1h"
         "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
         "line 3: node.interface: is not the name of an interface: use a name that `ip link` shows",
         "line 4: node.adress: unknown field; allowed here: interface, address, mtu, memory, hardware_timestamps, name, control_port, patience, congestion, tuning, rate_update, engine, limits, receive",
-        "line 5: node.mtu: 167 is out of range; allowed: a whole number from 168 to 65535",
+        "line 5: node.mtu: 167 is out of range; allowed: a whole number from 168 to 3390",
         "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
         "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",
         "line 8: connection[1].peer_cid: -1 is out of range; allowed: a whole number from 0 to 16777215",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use transport_common::ids::Cid;
 
 use super::agreement::{LEAST_MTU, Terms, make_offer};
-use super::handshake::ConnectError;
+use super::connect_error::ConnectError;
 use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, Rejection};
 use super::proof::Blocked;

@@ -23,9 +23,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use transport_common::ids::Cid;
 
+mod acceptance;
 mod admission;
 mod agreement;
 mod attempt;
+mod connect_error;
 mod counters;
 mod events;
 mod handshake;
@@ -51,12 +53,12 @@ pub use admission::Limits;
 pub(crate) use admission::Source as PeerSource;
 use admission::{Admission, Admitted, Dialing};
 pub use agreement::{Agreement, PATIENCE, Terms};
+pub use connect_error::ConnectError;
 pub use counters::ManagerStatistics;
 use counters::{Counters, count};
 pub use events::Event;
 use events::EventLog;
 pub(crate) use events::{Level, Origin};
-pub use handshake::ConnectError;
 pub use host::{Health, Host, HostError, LocalEnd};
 pub(crate) use message::shortened;
 pub use message::{
@@ -368,11 +370,11 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
                 let most = shared.limits.handshakes_per_source;
                 let text = || format!("{peer} rejected: it has {most} unfinished handshakes");
                 shared.events.add(origin, Level::Warning, text);
-                handshake::turn_away(&stream);
+                acceptance::turn_away(&stream);
                 continue;
             }
         };
-        tokio::spawn(handshake::accept(Arc::clone(&shared), stream, peer, place));
+        tokio::spawn(acceptance::accept(Arc::clone(&shared), stream, peer, place));
     }
 }
 

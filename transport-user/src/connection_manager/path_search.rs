@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
 
+use super::acceptance::Declined;
 use super::agreement::LEAST_MTU;
-use super::handshake::Declined;
 use super::host::Host;
 use super::message::{Message, Offer, WireError, read_message, write_message};
 use super::path_mtu::{ProbeOffer, ProbeSocket};

@@ -207,8 +207,24 @@ fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An interface for tests.
+    pub(crate) fn interface() -> Interface {
+        Interface {
+            name: "veth0".into(),
+            index: 2,
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            mtu: 3498,
+            up: true,
+            carrier: true,
+            loopback: false,
+            ethernet: true,
+            kind: Some("veth".into()),
+            xdp: None,
+        }
+    }
 
     #[test]
     fn every_namespace_has_a_loopback_interface() {

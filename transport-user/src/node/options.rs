@@ -19,7 +19,8 @@ pub struct NodeOptions {
     pub interface: String,
     /// The node's address, IPv4 or IPv6.
     pub address: IpAddr,
-    /// IP MTU to use, bytes. `None` stands for the interface's MTU.
+    /// IP MTU to use, bytes, at most [`LARGEST_MTU`](crate::LARGEST_MTU). `None` stands for the interface's MTU, or
+    /// [`LARGEST_MTU`](crate::LARGEST_MTU) if that is smaller.
     pub mtu: Option<u32>,
     /// Bytes of memory that the node's regions share, 256 MiB to 64 GiB, rounded up to a multiple of
     /// 16 MiB. The kernel takes them from the machine when the node comes up.

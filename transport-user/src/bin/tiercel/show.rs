@@ -3,7 +3,7 @@
 use transport_user::connection_manager::{RegionAdvertisement, SessionInfo};
 use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
 use transport_user::control::request::{self, Right};
-use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, Transactions, Tunnel};
+use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, LARGEST_MTU, Transactions, Tunnel};
 
 use crate::connection_arguments::Conn;
 use crate::exit::Exit;
@@ -202,6 +202,9 @@ fn connected(connection: &ShownConnection, json: bool) {
 /// Says which MTU the connection uses, and why.
 fn path_mtu(session: &SessionInfo) -> String {
     match session.path_mtu {
+        Some(LARGEST_MTU) => {
+            format!("MTU {LARGEST_MTU}: the largest that a node serves; it crosses the path")
+        }
         Some(mtu) => format!("MTU {mtu}: the largest packet that crosses the path"),
         None => format!("MTU {}: that of the path was not found", session.mtu),
     }

@@ -24,8 +24,8 @@ pub(crate) struct Up {
     /// [default: from the node file, else the interface's name].
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// IP MTU in bytes, from 168 (IPv4) or 188 (IPv6) up to the interface's MTU; native mode needs an interface
-    /// with an MTU of at most 3498 [default: from the node file, else the interface's MTU].
+    /// IP MTU in bytes, from 168 (IPv4) or 188 (IPv6) up to the interface's MTU, at most 3390; native mode needs an
+    /// interface with an MTU of at most 3498 [default: from the node file, else the interface's MTU, at most 3390].
     #[arg(long, value_name = "BYTES", value_parser = parse_u32)]
     pub(crate) mtu: Option<u32>,
     /// Memory that the node's regions share, 256MiB to 64GiB, rounded up to 16 MiB; the kernel takes it from the machine when

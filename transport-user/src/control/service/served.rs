@@ -10,7 +10,7 @@ use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
 use crate::connection_manager::{ListeningPlace, ManagerOptions, StartError, Timing};
 use crate::control::{Server, SocketError, bind};
-use crate::{Device, Error, LocalCid, Lost, Node, NodeOptions};
+use crate::{Device, Error, LARGEST_MTU, LocalCid, Lost, Node, NodeOptions};
 
 /// Why a node could not be brought up and served.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +110,12 @@ fn start_service(file: &NodeFile, options: NodeOptions) -> Result<NodeService, S
         "{} is up on {} ({}, MTU {}, up to {} bytes per transaction)",
         section.name, device.interface, device.address, device.mtu, device.max_segment
     );
+    if device.mtu == LARGEST_MTU && device.interface_mtu > LARGEST_MTU {
+        info!(
+            "{} carries {} bytes, and a node serves an MTU of at most {LARGEST_MTU}",
+            device.interface, device.interface_mtu
+        );
+    }
     if let Ok(way) = node.transmit() {
         info!("frames leave by {way}");
     }

@@ -184,6 +184,14 @@ impl<T> Job<T> {
     }
 }
 
+impl<T> Job<T> {
+    /// Tells the work to stop, and waits for that, at most so long. The work must not have ended before.
+    pub(crate) async fn stop(mut self, limit: Duration) {
+        self.pulse.abandoned.store(true, Relaxed);
+        let _ = timeout(limit, &mut self.task).await; // what does not stop now is dropped when it does
+    }
+}
+
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
         self.pulse.abandoned.store(true, Relaxed);

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ struct Route {
     steps: mpsc::Sender<FileMessage>,
     /// The peer that began the transfer. `None` if this node began it.
     begun_by: Option<PeerSource>,
+    /// Set if the queue of steps was full.
+    overrun: Arc<AtomicBool>,
 }
 
 /// The steps of one transfer. Dropping it ends the transfer.
@@ -93,6 +96,7 @@ pub(super) struct Steps<'t> {
     transfers: &'t Transfers,
     key: (Cid, u64),
     receiver: mpsc::Receiver<FileMessage>,
+    overrun: Arc<AtomicBool>,
     patience: Duration,
 }
 
@@ -136,9 +140,10 @@ impl Transfers {
             return Err(Failure::new(FailureKind::Node, "the number of the transfer is in use: copy again"));
         }
         let (steps, receiver) = mpsc::channel(STEPS);
-        routes.insert((cid, transfer), Route { steps, begun_by });
+        let overrun = Arc::<AtomicBool>::default();
+        routes.insert((cid, transfer), Route { steps, begun_by, overrun: Arc::clone(&overrun) });
         let patience = if begun_by.is_some() { SERVED_PATIENCE } else { PATIENCE };
-        Ok(Steps { transfers: self, key: (cid, transfer), receiver, patience })
+        Ok(Steps { transfers: self, key: (cid, transfer), receiver, overrun, patience })
     }
 
     /// Delivers a step to its transfer. Returns the step if there is no such transfer. If the queue of steps is
@@ -148,6 +153,7 @@ impl Transfers {
         let mut routes = self.lock();
         let Some(route) = routes.get(&key) else { return Some(step) };
         if route.steps.try_send(step).is_err() {
+            route.overrun.store(true, Ordering::Relaxed);
             routes.remove(&key);
         }
         None
@@ -197,6 +203,7 @@ impl Steps<'_> {
                     return Err(Trouble::PeerAborted(text, posted));
                 }
                 Some(step) => return Ok(step),
+                None if self.overrun.load(Ordering::Relaxed) => return Err(Trouble::TooManySteps),
                 None => return Err(Trouble::ConnectionEnded),
             }
         }
@@ -272,7 +279,10 @@ pub(super) async fn fetch<V: Verbs>(
         let (files, there) = (Arc::clone(means.files), place.clone());
         means.lane.run(move |_| writing::check(files.as_ref(), &there, 0, overwrite)).await??;
         means.tell(FileMessage::Fetch { transfer: steps.transfer(), name: name.clone(), via }).await?;
-        let offer = steps.next().await?;
+        let offer = tokio::select! {
+            offer = steps.next() => offer?,
+            () = means.progress.unwanted() => return Err(Trouble::Cancelled),
+        };
         Sink::of(offer, Target::Local(place), overwrite)
             .filter(|sink| sink.name == name && sink.via == via && !sink.wanted.is_directory())
             .ok_or(Trouble::OutOfStep)

@@ -189,21 +189,32 @@ async fn finish<V: Verbs>(
     mut writing: Writing,
 ) -> Result<String, Trouble> {
     let transfer = steps.transfer();
-    let hashed = means.lane.run(move |pulse| {
+    let mut job = means.lane.begin(move |pulse| {
         let digest = writing.digest(pulse);
         digest.map(|digest| (writing, digest))
     });
-    let (hashed, theirs) = {
-        let (mut hashed, mut theirs) = (pin!(means.wait_for(transfer, hashed)), None);
+    let outcome = {
+        let (mut hashed, mut theirs) = (pin!(means.wait_for(transfer, job.ended())), None);
         loop {
             tokio::select! {
-                hashed = &mut hashed => break (hashed, theirs),
+                hashed = &mut hashed => break hashed.map(|hashed| (hashed, theirs)),
                 // The source may have its hash first, or give up.
-                step = steps.next_within(None), if theirs.is_none() => theirs = Some(the_end(step?)?),
+                step = steps.next_within(None), if theirs.is_none() => match step.and_then(the_end) {
+                    Ok(hash) => theirs = Some(hash),
+                    Err(trouble) => break Err(trouble),
+                },
             }
         }
     };
-    let (writing, sha256) = hashed???;
+    let (hashed, theirs) = match outcome {
+        Ok(both) => both,
+        Err(trouble) => {
+            // The job has the `.part` file, and removes it.
+            job.stop(RELEASE).await;
+            return Err(trouble);
+        }
+    };
+    let (writing, sha256) = hashed??;
     let theirs = match theirs {
         Some(theirs) => Ok(theirs),
         None => steps.next().await.and_then(the_end),

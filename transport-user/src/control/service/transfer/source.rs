@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::reading::{Origin, Reading};
 use super::verbs::{Buffer, Span, Verbs};
 use super::{
-    Chunks, Copied, Job, MOST_SLOTS, Means, PATIENCE, RELEASE, SAY_WAITING, Sparse, Steps, Trouble, ended,
+    Chunks, Copied, Job, MOST_SLOTS, Means, RELEASE, SAY_WAITING, Sparse, Steps, Trouble, ended,
     with_leftovers,
 };
 use crate::connection_manager::{FileMessage, Via};
@@ -76,10 +76,12 @@ impl<'o, V: Verbs> Offer<'o, '_, V> {
         let opened = means.lane.run(move |pulse| Reading::open(files, origin, pulse));
         let reading = means.wait_for(transfer, opened).await???;
         let bytes = reading.layout().length();
-        let under_way = under_way.insert(self.begin(reading).await?);
+        let under_way = under_way.insert(self.offer(reading).await?);
+        under_way.rkey = self.ready().await?;
         under_way.send_all(self.steps).await?;
-        if under_way.finish(PATIENCE).await? > 0 {
-            let text = format!("no operation completed for {} s", PATIENCE.as_secs());
+        let patience = self.steps.patience;
+        if under_way.finish(patience).await? > 0 {
+            let text = format!("no operation completed for {} s", patience.as_secs());
             return Err(Failure::new(FailureKind::Connect, text).into());
         }
         let sha256 = under_way.digest().await?;
@@ -96,8 +98,8 @@ impl<'o, V: Verbs> Offer<'o, '_, V> {
         Ok(Copied { file: PathBuf::new(), name, via, bytes, sha256, seconds, removed: Vec::new() })
     }
 
-    /// Offers an open file, and waits until the peer is ready.
-    async fn begin(&mut self, reading: Reading) -> Result<UnderWay<'o, V>, Trouble> {
+    /// Offers an open file.
+    async fn offer(&mut self, reading: Reading) -> Result<UnderWay<'o, V>, Trouble> {
         let (means, via) = (self.means, self.via);
         let (chunk, slots) = match via {
             Via::Send => (TWO_SIDED.0.min(means.verbs.largest_message()), TWO_SIDED.1),
@@ -120,18 +122,13 @@ impl<'o, V: Verbs> Offer<'o, '_, V> {
             sparse: holes.map(|extents| Sparse { length: layout.length(), extents }),
         };
         means.tell(offer).await?;
-        let ready = tokio::select! {
-            ready = self.steps.next() => ready?,
-            () = means.progress.unwanted() => return Err(Trouble::Cancelled),
-        };
-        let FileMessage::Ready { rkey, transfer } = ready else { return Err(Trouble::OutOfStep) };
         Ok(UnderWay {
             means,
-            transfer,
+            transfer: self.steps.transfer(),
             buffer,
             chunks,
             via,
-            rkey,
+            rkey: 0,
             next: 0,
             stored: 0,
             sent: 0,
@@ -140,6 +137,18 @@ impl<'o, V: Verbs> Offer<'o, '_, V> {
             reading: Some(reading),
             job: None,
         })
+    }
+
+    /// Waits until the peer is ready. Returns the R_Key of its buffer (WRITE only).
+    async fn ready(&mut self) -> Result<u32, Trouble> {
+        let ready = tokio::select! {
+            ready = self.steps.next() => ready?,
+            () = self.means.progress.unwanted() => return Err(Trouble::Cancelled),
+        };
+        match ready {
+            FileMessage::Ready { rkey, .. } => Ok(rkey),
+            _ => Err(Trouble::OutOfStep),
+        }
     }
 
     /// Tells the peer that the transfer has failed, and why. Returns the number of operations that do not end: they and
@@ -183,6 +192,7 @@ struct UnderWay<'o, V: Verbs> {
     buffer: V::Buffer,
     chunks: Chunks,
     via: Via,
+    /// R_Key of the peer's buffer (WRITE only), 0 until it is ready.
     rkey: u32,
     /// First chunk that is not sent, number of chunks that the peer stored, and number of completed SENDs.
     next: u64,

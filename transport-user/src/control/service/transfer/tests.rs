@@ -15,6 +15,7 @@ use crate::config::ReceiveOptions;
 use crate::control::server::ProgressSender;
 
 mod faults;
+mod peers;
 mod refusals;
 
 const CID: Cid = Cid(5);
@@ -29,8 +30,11 @@ struct World {
     fails_after: AtomicUsize,
     /// Whether a bit of each operation is flipped.
     corrupts: AtomicBool,
-    /// Whether operations never complete.
+    /// Whether operations never complete, and how many have begun.
     stuck: AtomicBool,
+    begun: AtomicUsize,
+    /// Whether the peer is gone: its connection has ended.
+    gone: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -78,19 +82,27 @@ impl Mailbox {
 }
 
 struct FakeLink {
+    cid: Cid,
     world: Arc<World>,
     own: Arc<Mailbox>,
     peer: Arc<Mailbox>,
     to_peer: Arc<Transfers>,
     /// Steps to the peer that belong to no transfer of the peer.
     strays: mpsc::UnboundedSender<FileMessage>,
+    /// What this end does wrong.
+    misbehaviour: Option<peers::Misbehaviour>,
 }
 
 impl FakeLink {
     /// Delays an operation by a time that depends on its span, so that operations overtake one another.
     async fn cross(&self, span: Span) -> Result<(), Failure> {
+        self.world.begun.fetch_add(1, Ordering::Relaxed);
         if self.world.stuck.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
+        }
+        let dead = || Failure { status: Some(10), ..Failure::new(FailureKind::Operation, "dead connection") };
+        if self.world.gone.load(Ordering::Relaxed) {
+            return Err(dead());
         }
         for _ in 0..(span.offset / 1000 * 7919) % 5 {
             tokio::task::yield_now().await;
@@ -98,15 +110,17 @@ impl FakeLink {
         let last =
             self.world.fails_after.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         match last {
-            Ok(1) => {
-                Err(Failure { status: Some(10), ..Failure::new(FailureKind::Operation, "dead connection") })
-            }
+            Ok(1) => Err(dead()),
             _ => Ok(()),
         }
     }
 
-    fn region(&self, rkey: u32) -> FakeBuffer {
-        FakeBuffer { rkey, bytes: Arc::clone(&self.world.regions.lock().unwrap()[&rkey]) }
+    fn region(&self, rkey: u32) -> Result<FakeBuffer, Failure> {
+        let regions = self.world.regions.lock().unwrap();
+        let unknown =
+            || Failure { status: Some(2), ..Failure::new(FailureKind::Operation, "no such region") };
+        let bytes = regions.get(&rkey).ok_or_else(unknown)?;
+        Ok(FakeBuffer { rkey, bytes: Arc::clone(bytes) })
     }
 
     fn copy(&self, from: (&FakeBuffer, u64), to: (&FakeBuffer, u64), length: u64) -> Result<(), Failure> {
@@ -135,12 +149,12 @@ impl Verbs for FakeLink {
 
     async fn write(&self, buffer: &FakeBuffer, span: Span, rkey: u32) -> Result<(), Failure> {
         self.cross(span).await?;
-        self.copy((buffer, span.offset), (&self.region(rkey), span.offset), span.length)
+        self.copy((buffer, span.offset), (&self.region(rkey)?, span.offset), span.length)
     }
 
     async fn read(&self, buffer: &FakeBuffer, span: Span, rkey: u32) -> Result<(), Failure> {
         self.cross(span).await?;
-        self.copy((&self.region(rkey), span.offset), (buffer, span.offset), span.length)
+        self.copy((&self.region(rkey)?, span.offset), (buffer, span.offset), span.length)
     }
 
     async fn send(&self, buffer: &FakeBuffer, span: Span, immediate: u32) -> Result<(), Failure> {
@@ -175,15 +189,25 @@ impl Verbs for FakeLink {
     }
 
     async fn tell(&self, step: FileMessage) -> bool {
-        if let Some(stray) = self.to_peer.deliver(CID, step) {
+        if let Some(misbehaviour) = &self.misbehaviour {
+            misbehaviour.act(self, &step).await;
+        }
+        self.deliver(step);
+        !self.world.gone.load(Ordering::Relaxed)
+    }
+}
+
+impl FakeLink {
+    fn deliver(&self, step: FileMessage) {
+        if let Some(stray) = self.to_peer.deliver(self.cid, step) {
             let _ = self.strays.send(stray);
         }
-        true
     }
 }
 
 /// Two ends and a directory. The right one has its files by `files`.
 struct Scene {
+    cid: Cid,
     world: Arc<World>,
     left: Arc<FakeLink>,
     right: Arc<FakeLink>,
@@ -210,24 +234,38 @@ impl Scene {
     }
 
     fn with(left_files: Arc<dyn FileSystem>, right_files: Arc<dyn FileSystem>) -> Self {
+        Self::of(CID, Arc::default(), None, left_files, right_files)
+    }
+
+    /// The left end has a connection with this CID, beside others. The right end may misbehave.
+    fn of(
+        cid: Cid,
+        left_transfers: Arc<Transfers>,
+        misbehaviour: Option<peers::Misbehaviour>,
+        left_files: Arc<dyn FileSystem>,
+        right_files: Arc<dyn FileSystem>,
+    ) -> Self {
         let world = Arc::new(World::default());
-        let (left_transfers, right_transfers) =
-            (Arc::new(Transfers::default()), Arc::new(Transfers::default()));
+        let right_transfers = Arc::new(Transfers::default());
         let (left_box, right_box) = (Mailbox::new(), Mailbox::new());
         let (to_right, right_strays) = mpsc::unbounded_channel();
         let (to_left, _) = mpsc::unbounded_channel();
-        let link = |own: &Arc<Mailbox>, peer: &Arc<Mailbox>, to_peer: &Arc<Transfers>, strays| {
-            Arc::new(FakeLink {
-                world: Arc::clone(&world),
-                own: Arc::clone(own),
-                peer: Arc::clone(peer),
-                to_peer: Arc::clone(to_peer),
-                strays,
-            })
-        };
+        let link =
+            |own: &Arc<Mailbox>, peer: &Arc<Mailbox>, to_peer: &Arc<Transfers>, strays, misbehaviour| {
+                Arc::new(FakeLink {
+                    cid,
+                    world: Arc::clone(&world),
+                    own: Arc::clone(own),
+                    peer: Arc::clone(peer),
+                    to_peer: Arc::clone(to_peer),
+                    strays,
+                    misbehaviour,
+                })
+            };
         Self {
-            left: link(&left_box, &right_box, &right_transfers, to_right),
-            right: link(&right_box, &left_box, &left_transfers, to_left),
+            cid,
+            left: link(&left_box, &right_box, &right_transfers, to_right, None),
+            right: link(&right_box, &left_box, &left_transfers, to_left, misbehaviour),
             world,
             left_transfers,
             right_transfers,
@@ -282,8 +320,8 @@ impl Scene {
         let (left_user, right_user) = (self.user().await, self.user().await);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let what = self.source("to", via, overwrite);
-        let mut left_steps = self.left_transfers.enter(CID, number).unwrap();
-        let mut right_steps = self.right_transfers.enter(CID, number).unwrap();
+        let mut left_steps = self.left_transfers.enter(self.cid, number).unwrap();
+        let mut right_steps = self.right_transfers.enter(self.cid, number).unwrap();
         let (left, right) = (self.left(&left_user), self.right(&right_user));
         let right = async {
             let offer = right_steps.next().await.map_err(|trouble| trouble.for_client("to"))?;

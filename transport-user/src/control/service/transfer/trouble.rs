@@ -17,6 +17,8 @@ pub(in super::super) enum Trouble {
     Cancelled,
     /// The peer sent a step that does not belong here.
     OutOfStep,
+    /// The peer sent more steps than a transfer has.
+    TooManySteps,
     /// The connection ended.
     ConnectionEnded,
     /// The connection has no session.
@@ -102,6 +104,7 @@ impl Trouble {
             Self::OutOfStep => "the peer sent a wrong step of the transfer, or an older SEND of this connection arrived: close \
                                 the connection and connect again; if it happens again, install the same release on both nodes"
                 .to_owned(),
+            Self::TooManySteps => "the peer sent more steps than the transfer has: install the same release on both nodes".to_owned(),
             Self::ConnectionEnded => "the connection ended during the transfer: connect again".to_owned(),
             Self::NoSession => "the connection has no session with the peer's connection manager: if it has ended, connect again \
                                 with `tiercel conn connect`; if it is static, copy with `tiercel write` and `tiercel read`"

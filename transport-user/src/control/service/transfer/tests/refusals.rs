@@ -61,6 +61,30 @@ async fn a_client_that_leaves_cancels_the_transfer() {
     }
 }
 
+/// The client leaves when the peer has posted its receives and has not said yet that it is ready. They are used up all the same.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_before_the_peer_is_ready_leaves_no_receives() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("from"), content(100_000)).unwrap();
+    let (mut leaving, buffer) = (scene.user().await, scene.right.register(3000, false, false).unwrap());
+    let mut steps = scene.left_transfers.enter(CID, 1).unwrap();
+    let mut of_peer = scene.right_transfers.enter(CID, 1).unwrap();
+    let progress = leaving.progress.clone();
+    let means =
+        Means { verbs: &scene.left, files: &scene.left_files, lane: &leaving.lane, progress: &progress };
+    let peer = async {
+        assert!(matches!(of_peer.next().await.unwrap(), FileMessage::Offer { .. }));
+        let span = Span { offset: 0, length: 3000 };
+        (0..5).for_each(|id| scene.right.post_receive(&buffer, span, id).unwrap());
+        leaving.wanted.close();
+        assert!(of_peer.next().await.is_err(), "the other end aborts");
+        scene.right.tell(FileMessage::Abort { transfer: 1, text: "aborted".into(), posted: Some(5) }).await;
+    };
+    let (outcome, ()) = tokio::join!(source(&means, &mut steps, scene.source("to", Via::Send, false)), peer);
+    assert_eq!(outcome.unwrap_err().text, "cancelled");
+    assert!(scene.right.own.posted.lock().unwrap().is_empty(), "receives are left");
+}
+
 /// A copy by SEND that its client interrupts in the middle leaves nothing that a later copy would meet.
 #[tokio::test]
 async fn a_copy_that_is_interrupted_leaves_the_connection_usable() {

@@ -1,6 +1,5 @@
 //! A node: the datapath on one interface, with its connections and regions.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
@@ -8,40 +7,39 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync;
 use transport_common::counters::Counter;
-use transport_common::datapath::{mac_word, words};
 use transport_common::ids::{Cid, RKey};
-use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig, REGIONS};
 
 use crate::cid::{CidReservation, Cids};
 use crate::congestion::{Algorithm, AlgorithmChoice, Algorithms};
 use crate::connection::Connection;
 use crate::connections::{Connections, Core};
-use crate::engine::{Engine, EngineState, EngineStatus};
+use crate::engine::{Engine, EngineStatus};
 use crate::error::Error;
 use crate::grace::{GracePeriods, Quiescence};
 use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
 use crate::link::Link;
-use crate::loader::{self, AttachMode, Attachment, Loaded};
+use crate::loader::{self, AttachMode, Loaded};
 use crate::mac::Mac;
-use crate::memory;
 use crate::netlink::{Interface, Netlink};
 use crate::nic_time::DelayHistograms;
-use crate::own_address;
 use crate::parameters::{LocalCid, OpenConnection};
 use crate::poller::Poller;
 use crate::rate_update::{RateUpdate, RateUpdateStatus};
-use crate::receive_timestamps::{Plan, ReceiveTimestamps, Stamping};
+use crate::receive_timestamps::{Plan, ReceiveTimestamps};
 use crate::region::{KeyChoice, MemoryRegion, Regions};
-use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
-use crate::telemetry::{NodeStats, Pools};
+use crate::telemetry::NodeStats;
 use crate::trace::{TraceOptions, Tracing};
-use crate::transmit::{CurrentWay, Transmit};
-use crate::watch::{Lost, Watch, Watched};
+use crate::transmit::Transmit;
+use crate::watch::{Lost, Watch};
 
+mod inner;
+mod inspection;
 mod options;
 
+use inner::{Inner, Running};
+use inspection::{inspect, node_config};
 pub use options::{NATIVE_MTU, NodeOptions};
 
 /// A running node. Clones refer to the same node. It goes down when the last clone is dropped, or by
@@ -58,34 +56,6 @@ pub use options::{NATIVE_MTU, NodeOptions};
 #[derive(Clone, Debug)]
 pub struct Node {
     inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    link: Link,
-    attach: AttachMode,
-    shared: Arc<Shared>,
-    grace: Arc<GracePeriods>,
-    netlink: Netlink,
-    cids: Arc<Cids>,
-    connections: Arc<Connections>,
-    regions: Arc<Regions>,
-    /// `None` if the node is down.
-    running: Mutex<Option<Running>>,
-    watch: Watch,
-    /// Why the node went down by itself, if it did.
-    lost: sync::watch::Sender<Option<Lost>>,
-}
-
-/// The running parts of the datapath. The fields are dropped in this order.
-#[derive(Debug)]
-struct Running {
-    engine: Engine,
-    attachment: Arc<Mutex<Attachment>>,
-    transmit: CurrentWay,
-    stamping: Stamping,
-    /// GRO, switched on for a veth in generic mode.
-    _gro: Option<GroOn>,
 }
 
 impl Node {
@@ -451,159 +421,6 @@ impl Node {
     }
 }
 
-impl Inner {
-    fn counters(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let value = |counter: &Counter| Ok((counter.name().to_owned(), self.shared.maps.counter(*counter)?));
-        Counter::ALL.iter().map(value).collect()
-    }
-
-    fn pools(&self) -> Pools {
-        let memory = self.link.device().memory;
-        Pools {
-            cells_in_use: self.shared.maps.node().cells_in_use.load(SeqCst),
-            cells: CELLS as u64,
-            connection_slots: CONNECTIONS,
-            regions: self.regions.all().len(),
-            region_slots: REGIONS,
-            memory_used: memory - self.shared.pool.free_bytes() as u64,
-            memory,
-            ..Pools::default()
-        }
-    }
-
-    fn down(&self) {
-        let Some(running) = self.running.lock().expect("no panic under the lock").take() else { return };
-        self.shared.down.store(true, SeqCst);
-        drop(running);
-        self.watch.stop();
-        self.shared.poller.stop();
-        self.shared.rate_update.stop();
-        // The wire program is detached. It may still run for a packet that arrived before.
-        self.grace.stop();
-        self.grace.wait();
-        self.connections.release_all();
-    }
-}
-
-impl Inner {
-    /// Returns why the node cannot go on, if so.
-    fn what_is_lost(&self) -> Option<Lost> {
-        let running = self.running.lock().expect("no panic under the lock");
-        let running = running.as_ref()?;
-        if let EngineState::Failed(reason) = running.engine.status().state {
-            return Some(Lost::Engine { reason });
-        }
-        if let Some(lost) = self.link.follow(&self.netlink) {
-            return Some(lost);
-        }
-        // If the lock is taken, another thread replaces the programs at this moment.
-        let mut attachment = running.attachment.try_lock().ok()?;
-        attachment.pass_on_log();
-        follow_driver(&mut attachment);
-        match attachment.is_in_place() {
-            Ok(true) => return None,
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot check whether the node's program is attached");
-                return None;
-            }
-        }
-        let device = self.link.device();
-        let interface = device.interface.clone();
-        match self.netlink.interface(device.index).unwrap_or_default() {
-            Some(there) => Some(Lost::Detached { interface, by: there.xdp.map(|xdp| xdp.id) }),
-            None => Some(Lost::InterfaceGone { interface }),
-        }
-    }
-}
-
-impl Watched for Inner {
-    fn look(&self) -> bool {
-        let Some(lost) = self.what_is_lost() else { return !self.shared.is_down() };
-        tracing::error!("{lost}");
-        self.down();
-        self.lost.send_replace(Some(lost));
-        false
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.down();
-    }
-}
-
-/// Has frames leave in another way where the driver has another.
-fn follow_driver(attachment: &mut Attachment) {
-    match attachment.choose_transmit() {
-        Ok(true) => tracing::info!("frames leave by {} now", attachment.transmit().get()),
-        Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "frames do not leave in the way that the driver has now"),
-    }
-}
-
-/// Checks that a node can run on the interface. Returns the interface and the description of the device.
-fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), Error> {
-    let name = || options.interface.clone();
-    let failed = |error| Error::system("list the interfaces", error);
-    let interfaces = netlink.interfaces().map_err(failed)?;
-    let Some(interface) = interfaces.iter().find(|i| i.name == options.interface) else {
-        let available = interfaces.into_iter().map(|i| i.name).collect();
-        return Err(Error::UnknownInterface { name: name(), available });
-    };
-    if interface.loopback {
-        return Err(Error::Loopback { name: name() });
-    }
-    let Some(mac) = interface.mac.filter(|_| interface.ethernet) else {
-        return Err(Error::NotEthernet { name: name() });
-    };
-    if !interface.up {
-        return Err(Error::InterfaceDown { name: name() });
-    }
-    if options.attach == AttachMode::Native && interface.mtu > NATIVE_MTU {
-        return Err(Error::InterfaceMtu { name: name(), mtu: interface.mtu, limit: NATIVE_MTU });
-    }
-    let address = options.address;
-    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
-        return Err(Error::BadAddress { address });
-    }
-    let mtu = options.mtu.unwrap_or(interface.mtu);
-    if mtu > interface.mtu {
-        return Err(Error::MtuAboveInterface { name: name(), mtu, limit: interface.mtu });
-    }
-    let minimum = smallest_mtu(address.is_ipv6());
-    if mtu < minimum {
-        return Err(Error::MtuTooSmall { mtu, minimum });
-    }
-    let addresses = own_address::await_check(netlink, interface, address)?;
-    let device = Device {
-        interface: name(),
-        index: interface.index,
-        kind: interface.kind.clone(),
-        mac: Mac(mac),
-        mtu,
-        max_segment: max_segment(mtu, address.is_ipv6(), 0),
-        address,
-        carrier: interface.carrier,
-        memory: memory::whole_banks(options.memory)?,
-        addresses,
-    };
-    Ok((interface.clone(), device))
-}
-
-fn node_config(device: &Device) -> NodeConfig {
-    let config = NodeConfig {
-        mac_word: mac_word(&device.mac.0),
-        interface_index: device.index,
-        memory: device.memory,
-        ..NodeConfig::default()
-    };
-    match device.address {
-        IpAddr::V4(v4) => NodeConfig { ipv4: u32::from_ne_bytes(v4.octets()), ..config },
-        IpAddr::V6(v6) => NodeConfig { ipv6: words(&v6.octets()), ..config },
-    }
-}
-
 /// Checks that handles can be sent to any thread.
 const _: () = {
     const fn handle<T: Send + Sync + Clone>() {}
@@ -632,19 +449,5 @@ mod tests {
         );
         let batch = refused(|o| o.engine.batch = Some(0));
         assert!(matches!(batch, Error::EngineOption { option: "batch", .. }));
-    }
-
-    #[test]
-    fn the_datapath_learns_one_address() {
-        let mut device = crate::info::tests::device();
-        let config = node_config(&device);
-        assert_eq!(
-            (config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index),
-            ([10, 7, 0, 1], [0; 2], 2)
-        );
-        assert_eq!(config.mac_word.to_ne_bytes(), [2, 0, 0, 0, 0, 1, 0, 0]);
-        device.address = "fd00::1".parse().expect("an address");
-        let config = node_config(&device);
-        assert_eq!((config.ipv4, config.ipv6[1].to_ne_bytes()[7]), (0, 1));
     }
 }

@@ -1,0 +1,118 @@
+//! Why a connection could not be opened, in words that say what to do.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+
+use super::host::HostError;
+use super::message::{Rejection, WireError};
+use super::proof::Blocked;
+
+/// Why a connection could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No program listens at the address of the peer.
+    #[error("{peer} refused: no node listens there; start one with `tiercel up`, or check address and port")]
+    Refused {
+        /// The peer.
+        peer: SocketAddr,
+    },
+    /// The peer does not answer.
+    #[error("{peer} does not answer: check that the host is up and the port is not filtered")]
+    Timeout {
+        /// The peer.
+        peer: SocketAddr,
+    },
+    /// The network reports an error.
+    #[error("cannot connect to {peer}: {source}; {}", remedy(source))]
+    Network {
+        /// The peer.
+        peer: SocketAddr,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The peer rejected the connection.
+    #[error("{peer} declined: {text}")]
+    Rejected {
+        /// The peer.
+        peer: SocketAddr,
+        /// The reason, for programs.
+        reason: Rejection,
+        /// The reason, as the peer's text.
+        text: String,
+    },
+    /// The peer violated the protocol, or the TCP connection ended.
+    #[error("{peer} is not a Tiercel connection manager, or it failed during the handshake: {source}")]
+    Protocol {
+        /// The peer.
+        peer: SocketAddr,
+        /// The error.
+        source: WireError,
+    },
+    /// The peer's offer cannot be accepted.
+    #[error("the offer of {peer} cannot be accepted: {text}")]
+    Offer {
+        /// The peer.
+        peer: SocketAddr,
+        /// The reason.
+        text: String,
+    },
+    /// The data path does not carry Falcon packets, though TCP reaches the peer.
+    #[error("TCP reaches {peer}, but {blocked}")]
+    DataPath {
+        /// The peer.
+        peer: SocketAddr,
+        /// What does not pass.
+        blocked: Blocked,
+    },
+    /// The address is that of this node, or has another IP version.
+    #[error(
+        "{peer} cannot be a peer of this node ({own}): use the address of another host, of the same IP version"
+    )]
+    Unsuitable {
+        /// The peer.
+        peer: IpAddr,
+        /// This node's address.
+        own: IpAddr,
+    },
+    /// The patience cannot be used.
+    #[error("a patience of this length cannot be kept: choose one from 100 ms to 1 h")]
+    Patience,
+    /// This end could not open its half.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// Returns why TCP did not reach the peer.
+pub(super) fn classify(peer: SocketAddr, source: std::io::Error) -> ConnectError {
+    match source.kind() {
+        ErrorKind::ConnectionRefused => ConnectError::Refused { peer },
+        ErrorKind::TimedOut => ConnectError::Timeout { peer },
+        _ => ConnectError::Network { peer, source },
+    }
+}
+
+fn remedy(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::HostUnreachable => {
+            "no host answers for this address: check that the host is up, on the same network and has this address"
+        }
+        ErrorKind::NetworkUnreachable => "there is no route to it: see `ip route get`, and add a route",
+        ErrorKind::AddrNotAvailable => {
+            "the node's address is no longer on its interface: add it again (`ip address add`)"
+        }
+        _ => "check the interface (`ip link`), the route to the peer (`ip route get`) and the firewall",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_out_of_reach_has_its_remedy() {
+        let peer = SocketAddr::from(([10, 7, 0, 9], 4792));
+        let text = |code| classify(peer, std::io::Error::from_raw_os_error(code)).to_string();
+        assert!(text(libc::EHOSTUNREACH).contains("check that the host is up"));
+        assert!(text(libc::ENETUNREACH).contains("ip route get"));
+    }
+}
