@@ -293,6 +293,68 @@ fn several_files_and_directories() -> Result<()> {
     Ok(())
 }
 
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn directories_come_from_a_peer() -> Result<()> {
+    need_root();
+    let nodes = Nodes::up(&[])?;
+    let tree = nodes.inbox.join("tree");
+    fs::create_dir_all(tree.join("deep/.hidden"))?;
+    fs::create_dir(tree.join("empty"))?;
+    fs::write(tree.join("deep/.hidden/file"), b"deep")?;
+    fs::write(tree.join("file"), b"flat")?;
+    fs::write(tree.join("back\\slash"), b"x")?;
+    symlink("file", tree.join("link"))?;
+    fs::set_permissions(tree.join("empty"), Permissions::from_mode(0o500))?;
+    fs::write(nodes.inbox.join("other"), b"other")?;
+    fs::write(nodes.inbox.join(".private"), b"no peer may fetch it")?;
+    let desk = nodes.path("desk");
+    fs::create_dir(&desk)?;
+    refused(nodes.cp(&[&nodes.to("tree"), text(&desk)?])?, 5, "copy it with `cp -r`")?;
+    // Into a directory that is there, and under a new name.
+    let outcome = nodes.cp(&["-r", &nodes.to("tree"), text(&desk)?])?;
+    for said in ["tree/link is a symbolic link: not copied", "tree/back\\\\slash is no file, or its name cannot cross"] {
+        assert!(outcome.stderr.contains(said), "{said} in {}", outcome.stderr);
+    }
+    refused(outcome, 0, "")?;
+    let made = desk.join("tree");
+    assert_eq!(fs::read(made.join("deep/.hidden/file"))?, b"deep");
+    assert_eq!(fs::read(made.join("file"))?, b"flat");
+    assert_eq!(fs::metadata(made.join("empty"))?.permissions().mode() & 0o7777, 0o500);
+    assert_eq!(names(&made)?, ["deep", "empty", "file"]);
+    let outcome = nodes.cp(&["-r", &nodes.to("tree/deep/"), text(&nodes.path("new"))?, "--json"])?;
+    let answers: Value = serde_json::from_str(&outcome.stdout)?;
+    assert_eq!(answers[0]["name"], "tree/deep", "{answers}");
+    assert_eq!(answers[2]["bytes"], 4, "{answers}");
+    assert_eq!(fs::read(nodes.path("new/.hidden/file"))?, b"deep");
+    // A file, and the whole receive directory.
+    refused(nodes.cp(&["-r", &nodes.to("other"), text(&nodes.path("alone"))?])?, 0, "")?;
+    assert_eq!(fs::read(nodes.path("alone"))?, b"other");
+    let all = nodes.path("all");
+    refused(nodes.cp(&["-r", &nodes.to(""), text(&all)?])?, 0, "")?;
+    assert_eq!(names(&all)?, ["other", "tree"]);
+    // What is there already stays, and the others are copied.
+    fs::remove_file(made.join("file"))?;
+    refused(nodes.cp(&["-r", &nodes.to("tree"), text(&desk)?])?, 5, "already exists")?;
+    assert_eq!(fs::read(made.join("file"))?, b"flat");
+    // Nothing leads out of the receive directory.
+    symlink(nodes.directory.path(), nodes.inbox.join("out"))?;
+    refused(nodes.cp(&["-r", &nodes.to("out"), text(&nodes.path("stolen"))?])?, 5, "leads out of the directory")?;
+    refused(nodes.cp(&["-r", &nodes.to(".."), text(&nodes.path("stolen"))?])?, 5, "cannot be the name")?;
+    refused(nodes.cp(&["-r", &nodes.to("missing"), text(&nodes.path("stolen"))?])?, 5, "No such file")?;
+    assert!(!nodes.path("stolen").exists());
+    Ok(())
+}
+
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in fs::read_dir(directory)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
 /// What a stranger may do with the receive directory.
 #[test]
 #[ignore = "needs root: cargo xtask test"]

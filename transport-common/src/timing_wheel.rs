@@ -249,17 +249,19 @@ impl<const N: usize> TimingWheel<N> {
 
     /// Returns a tick before which no poll is needed. Returns `None` if nothing is filed.
     ///
-    /// It is the start of the earliest occupied slot: the exact deadline if that is within 64 ticks, otherwise a
-    /// lower bound. A tick in the past means that there is work now.
+    /// It is the exact deadline if that is within 64 ticks, or if the earliest occupied slot has one entry and is below the
+    /// top level. Otherwise it is the start of that slot, a lower bound. A tick in the past means that there is work now.
     #[inline(always)]
     pub const fn next_event(&self) -> Option<WheelTick> {
         if self.cascading_location().is_some() {
             return Some(self.cursor);
         }
-        match self.earliest() {
-            Some(slot) => Some(slot.start),
-            None => None,
-        }
+        let Some(slot) = self.earliest() else { return None };
+        let id = self.heads[slot.location()];
+        let Link { expiry, next, .. } = self.links[id as usize & Self::ID_MASK];
+        // What is filed in the last slot of the top level may be due much later.
+        let exact = next == id && slot.level + 1 < LEVELS as u32;
+        Some(if exact { expiry } else { slot.start })
     }
 
     /// Returns the tick at which `id` fires: its deadline, or the time of filing if that was later.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use transport_common::ids::{Cid, RKey, Rsn};
-use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{Completion, QueuePair, Verb, WorkFlags, WorkRequest};
 use transport_common::ulp::block::BLOCK_BYTES;
 
 use crate::congestion::CongestionControl;
@@ -348,6 +348,12 @@ impl Connection {
             self.core.ring();
         }
         n
+    }
+
+    /// Returns the page that the application shares with the kernel: for tests, which write into it what an application could.
+    #[doc(hidden)]
+    pub fn shared_page(&self) -> &QueuePair {
+        self.core.qp()
     }
 
     fn check_single(&self, what: &'static str, length: u64) -> Result<(), OperationError> {

@@ -22,7 +22,7 @@ mod ledger;
 mod oracle;
 mod pressure;
 mod scenario;
-mod scribbler;
+pub mod scribbler;
 mod trace;
 mod world;
 

@@ -4,6 +4,7 @@
 //! the words say, the card must go on, and the other connections of both hosts must not notice. The application uses the
 //! keys of its own regions, and places of its own memory or of none: what those permit is not the card's to refuse.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use rand::rngs::StdRng;
@@ -41,16 +42,31 @@ impl Scenario {
     }
 }
 
+/// What the application has, and may destroy.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Keys and lengths of its regions at the peer, and of some that are not there.
+    pub regions: Vec<(u32, u64)>,
+    /// Its part of the memory of its own node.
+    pub local: Range<u64>,
+}
+
 /// Overwrites some words of the queues of `slot`, whose connection has this place in its host's memory, and the peer that
 /// place in its own.
-pub(super) fn scribble(host: &mut Host, slot: usize, places: [usize; 2], rng: &mut StdRng) {
+pub(super) fn scribble(host: &mut Host, slot: usize, [own, peers]: [usize; 2], rng: &mut StdRng) {
+    let areas = [Area::Atomics, Area::Overlap, Area::Constant, Area::Unique, Area::Sealed, Area::Unknown];
+    let own = Own {
+        regions: areas.map(|area| (area.key(peers), area.place().1)).into(),
+        local: base(own) + REGIONS_BYTES..base(own) + END_BYTES - (1 << 16),
+    };
     for _ in 0..rng.random_range(1..=MOST_WORDS) {
-        overwrite(host.nic.queue_pair(slot), places, rng);
+        overwrite(host.nic.queue_pair(slot), &own, rng);
     }
     host.nic.ring(slot);
 }
 
-fn overwrite(queues: &QueuePair, [own, peers]: [usize; 2], rng: &mut StdRng) {
+/// Overwrites a word or an entry of the queues of a connection.
+pub fn overwrite(queues: &QueuePair, own: &Own, rng: &mut StdRng) {
     let near = |word: &AtomicU32, rng: &mut StdRng| {
         let step = rng.random_range(0..SEND_QUEUE_DEPTH as u32 + 40);
         word.load(Relaxed).wrapping_add(step).wrapping_sub(rng.random_range(0..40))
@@ -93,22 +109,21 @@ fn overwrite(queues: &QueuePair, [own, peers]: [usize; 2], rng: &mut StdRng) {
             };
             queues.receive[rng.random_range(0..RECEIVE_QUEUE_DEPTH)].store(receive);
         }
-        _ => queues.send[rng.random_range(0..SEND_QUEUE_DEPTH)].store(request(own, peers, rng)),
+        _ => queues.send[rng.random_range(0..SEND_QUEUE_DEPTH)].store(request(own, rng)),
     }
 }
 
 /// Returns a request with any content that its keys permit, or that they do not.
-fn request(own: usize, peers: usize, rng: &mut StdRng) -> WorkRequest {
-    let areas = [Area::Atomics, Area::Overlap, Area::Constant, Area::Unique, Area::Sealed, Area::Unknown];
-    let area = areas[rng.random_range(0..areas.len())];
+fn request(own: &Own, rng: &mut StdRng) -> WorkRequest {
+    let (key, bytes) = own.regions[rng.random_range(0..own.regions.len())];
     let known = rng.random_bool(0.9);
     WorkRequest {
         opcode: if known { Verb(rng.random_range(0..11)) } else { Verb(rng.random()) },
         flags: WorkFlags::from_bits_retain(rng.random()),
         length: length(rng),
         // No key of another connection: those are below this number.
-        rkey: if known { area.key(peers) } else { rng.random_range(1 << 24..u32::MAX) },
-        remote_address: if known { rng.random_range(0..area.place().1) & !7 } else { rng.random() },
+        rkey: if known { key } else { rng.random_range(1 << 24..u32::MAX) },
+        remote_address: if known { rng.random_range(0..bytes) & !7 } else { rng.random() },
         local_offset: local(own, rng),
         wr_id: rng.random(),
         compare: rng.random(),
@@ -128,9 +143,9 @@ fn length(rng: &mut StdRng) -> u32 {
 }
 
 /// Returns a place in the memory of the end itself, or beyond the memory of the node.
-fn local(own: usize, rng: &mut StdRng) -> u64 {
+fn local(own: &Own, rng: &mut StdRng) -> u64 {
     if rng.random_bool(0.1) {
         return DEFAULT_MEMORY + rng.random_range(0..u64::MAX / 2);
     }
-    base(own) + rng.random_range(REGIONS_BYTES..END_BYTES - (1 << 16))
+    rng.random_range(own.local.clone())
 }

@@ -12,6 +12,10 @@ use core::sync::atomic::Ordering::SeqCst;
 const FREE: u64 = 0;
 const HELD: u64 = 1;
 
+/// Most tries to take the lock. Each takes some tens of nanoseconds while another CPU holds it, so this is a good part of a
+/// second: a hypervisor may stop the holder's CPU for some milliseconds.
+const MOST_TRIES: u64 = 1 << 23;
+
 /// A spin lock in a map value. All zero bytes mean free.
 #[derive(Debug)]
 #[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
@@ -19,13 +23,19 @@ const HELD: u64 = 1;
 pub struct Lock(AtomicU64);
 
 impl Lock {
-    /// Takes the lock. In the kernel, gives up if the kernel ends the wait, which it does after a quarter of a second
-    /// (before Linux 6.15: after 8 million tries). Returns true if the lock is held now.
+    /// Takes the lock. Gives up after [`MOST_TRIES`], and in the kernel after a quarter of a second. Returns true if the lock
+    /// is held now.
     #[inline(always)]
     #[must_use]
     pub fn acquire(&self) -> bool {
-        while self.0.compare_exchange(FREE, HELD, SeqCst, SeqCst).is_err() {
+        let mut tries = 0;
+        while let Err(held) = self.0.compare_exchange(FREE, HELD, SeqCst, SeqCst) {
             bounded!(return false);
+            // What was found is 1, but the verifier does not know that: it need not walk the tries one by one.
+            tries += held;
+            if tries >= MOST_TRIES {
+                return false;
+            }
             #[cfg(feature = "loom")]
             loom::thread::yield_now();
         }

@@ -13,6 +13,7 @@ pub mod service;
 mod socket;
 #[cfg(test)]
 mod tests;
+pub mod tree;
 
 pub use client::{Client, ClientError};
 pub use protocol::{

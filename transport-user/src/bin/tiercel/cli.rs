@@ -178,7 +178,8 @@ Examples:
   tiercel cp image.bin 5:renamed.bin --via write --overwrite
   tiercel cp a.bin b.bin 5:
   tiercel cp -r results 5:
-  tiercel cp 5:image.bin copy.bin --via read")]
+  tiercel cp 5:image.bin copy.bin --via read
+  tiercel cp -r 5:results .")]
     Cp {
         /// The sources, and last the destination: paths on one side, CID:NAME on the other. As a destination, `CID:` keeps
         /// the names, and `CID:NAME/` names a directory.
@@ -190,7 +191,8 @@ Examples:
         /// Replace the destination if it exists. A peer must allow it by `up --receive-overwrite`.
         #[arg(long)]
         overwrite: bool,
-        /// Copy directories with all files in them to the peer, without symbolic links.
+        /// Copy directories with all that is in them, without symbolic links. From a peer, `CID:` stands for its whole
+        /// receive directory.
         #[arg(short, long)]
         recursive: bool,
     },

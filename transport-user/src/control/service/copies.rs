@@ -12,7 +12,9 @@ use super::super::protocol::Failure;
 use super::super::protocol::answer::Copied;
 use super::super::protocol::request::{self, CopyDirection};
 use super::super::server::ProgressSender;
+use super::super::tree;
 use super::disk::Who;
+use super::inbox::Inbox;
 use super::link::Link;
 use super::transfer::{self, Means, Origin, Place, Sink, Source, Target, Trouble};
 use super::{NodeService, absolute, serving};
@@ -121,9 +123,8 @@ impl NodeService {
                 Ok(transfer::sink(&means, &mut steps, what).await?)
             }
             FileMessage::Fetch { name, via, .. } => {
-                transfer::check_name(&name).map_err(Trouble::Name)?;
-                let origin = Origin::Inbox(Arc::clone(inbox), PathBuf::from(&name));
-                let shown = inbox.options().directory.join(&name);
+                let shown = inbox.options().directory.join(name.trim_start_matches('/'));
+                let origin = asked_for(inbox, &name)?;
                 Ok(transfer::source(
                     &means,
                     &mut steps,
@@ -154,6 +155,17 @@ impl From<Trouble> for Refused {
     fn from(trouble: Trouble) -> Self {
         Self::Untold(trouble)
     }
+}
+
+/// Returns what a peer asks for: a file, or the list of a directory.
+fn asked_for(inbox: &Arc<Inbox>, name: &str) -> Result<Origin, Trouble> {
+    let listed = tree::listed(name);
+    let path = listed.unwrap_or(name);
+    if listed != Some("") {
+        transfer::check_name(path).map_err(Trouble::Name)?;
+    }
+    let (inbox, path) = (Arc::clone(inbox), PathBuf::from(path));
+    Ok(if listed.is_some() { Origin::List(inbox, path) } else { Origin::Inbox(inbox, path) })
 }
 
 /// Returns the place of a file in the directory that a client opened.

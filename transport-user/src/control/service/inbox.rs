@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::protocol::answer::ReceiveLimits;
 use super::disk::{FileSystem, Pulse};
-use super::transfer::{Place, Trouble};
+use super::super::tree::{self, Entry, Kind, LONGEST_LIST};
+use super::transfer::{Place, Trouble, is_file_name, is_part, kind};
 use crate::config::ReceiveOptions;
 
 /// The deepest directory that counts.
@@ -55,6 +57,72 @@ impl Inbox {
     pub(super) fn open(&self, name: &Path) -> Result<File, Trouble> {
         let directory = self.directory()?;
         self.files.open(directory.as_fd(), name).map_err(|error| Trouble::File("open", error))
+    }
+
+    /// Lists a directory, or the file with this name, for a peer that copies it.
+    pub(super) fn list(&self, name: &Path, pulse: &Pulse) -> Result<Vec<u8>, Trouble> {
+        let directory = self.directory()?;
+        let unreadable = |error| Trouble::File("list", error);
+        let mut list = Vec::new();
+        if name.as_os_str().is_empty() {
+            self.list_directory(&mut list, directory, (Path::new(""), Path::new("")), 0o755, pulse)?;
+            return Ok(list);
+        }
+        let opened = self.files.open(directory.as_fd(), name).map_err(unreadable)?;
+        let metadata = self.files.metadata(&opened).map_err(unreadable)?;
+        let mode = metadata.permissions().mode() & 0o7777;
+        match kind(&metadata) {
+            None => add(&mut list, Path::new(""), Kind::File, mode)?,
+            Some("a directory") => {
+                self.list_directory(&mut list, opened.into(), (name, Path::new("")), mode, pulse)?;
+            }
+            Some(other) => return Err(Trouble::NotAFile(other)),
+        }
+        Ok(list)
+    }
+
+    /// Adds a directory and what is in it to a list. `name` and `path` are its paths in the receive directory and in the list.
+    fn list_directory(
+        &self,
+        list: &mut Vec<u8>,
+        directory: OwnedFd,
+        (name, path): (&Path, &Path),
+        mode: u32,
+        pulse: &Pulse,
+    ) -> Result<(), Trouble> {
+        add(list, path, Kind::Directory, mode)?;
+        let gone = |error: &io::Error| error.kind() == ErrorKind::NotFound; // removed in the meantime
+        let unreadable = |error| Trouble::File("list", error);
+        let mut names = self.files.names(directory.as_fd()).map_err(unreadable)?;
+        names.sort();
+        for own in &names {
+            if !pulse.goes_on() {
+                return Err(Trouble::Cancelled);
+            }
+            let full = name.join(own);
+            if own.to_str().is_some_and(is_part) || full.to_str().is_some_and(|full| full.starts_with('.')) {
+                continue; // no peer may fetch it
+            }
+            let (path, fetchable) = (path.join(own), full.to_str().is_some_and(is_file_name));
+            let named = match self.files.look_up(directory.as_fd(), own) {
+                Ok(named) => named,
+                Err(error) if gone(&error) => continue,
+                Err(error) => return Err(unreadable(error)),
+            };
+            match () {
+                () if named.is_link => add(list, &path, Kind::SymbolicLink, named.mode)?,
+                () if named.is_file && fetchable => add(list, &path, Kind::File, named.mode)?,
+                () if named.is_directory && fetchable => {
+                    match self.files.open_directory(directory.as_fd(), Path::new(own)) {
+                        Ok(inner) => self.list_directory(list, inner, (&full, &path), named.mode, pulse)?,
+                        Err(error) if gone(&error) => {}
+                        Err(error) => return Err(unreadable(error)),
+                    }
+                }
+                () => add(list, &path, Kind::Other, named.mode)?,
+            }
+        }
+        Ok(())
     }
 
     /// Returns the place with a name. Its directory is open.
@@ -125,6 +193,11 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.used(self.left);
     }
+}
+
+fn add(list: &mut Vec<u8>, path: &Path, kind: Kind, mode: u32) -> Result<(), Trouble> {
+    let entry = Entry { path: path.to_string_lossy().into_owned(), kind, mode };
+    if tree::add(list, &entry) { Ok(()) } else { Err(Trouble::TooManyEntries(LONGEST_LIST)) }
 }
 
 /// Returns the bytes that the files beneath a directory take.

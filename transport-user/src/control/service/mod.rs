@@ -43,6 +43,7 @@ use regions::RegionTable;
 pub use served::{ServeError, ServedNode};
 use serving::Serving;
 use trace::Traces;
+pub(super) use transfer::is_file_name;
 use transfer::{Transfers, Turns};
 
 /// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a

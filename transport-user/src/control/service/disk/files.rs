@@ -26,6 +26,10 @@ pub(crate) struct Named {
     pub(crate) is_directory: bool,
     /// Whether it is a regular file.
     pub(crate) is_file: bool,
+    /// Whether it is a symbolic link.
+    pub(crate) is_link: bool,
+    /// Permission bits.
+    pub(crate) mode: u32,
     /// Bytes that it takes on its file system.
     pub(crate) stored: u64,
     /// Device and inode.
@@ -144,6 +148,8 @@ impl FileSystem for HostFiles {
         Ok(Named {
             is_directory: kind == SFlag::S_IFDIR,
             is_file: kind == SFlag::S_IFREG,
+            is_link: kind == SFlag::S_IFLNK,
+            mode: st_mode & 0o7777,
             stored: st_blocks as u64 * 512,
             id: (st_dev, st_ino),
         })

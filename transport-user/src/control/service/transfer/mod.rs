@@ -39,7 +39,7 @@ mod verbs;
 mod writing;
 
 use layout::Layout;
-pub(super) use part::Place;
+pub(super) use part::{Place, is_part};
 pub(super) use reading::{Origin, READ_FIRST, kind, read_whole};
 pub(super) use sink::{Sink, sink};
 pub(super) use source::{Source, source};
@@ -302,12 +302,7 @@ pub(super) async fn fetch<V: Verbs>(
 /// # Errors
 /// The text says what is allowed.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
-    let plain = |part: &str| {
-        let whole = !part.is_empty() && part.len() <= LONGEST_NAME && part != "." && part != "..";
-        whole && !part.contains('\\') && !part.contains(char::is_control) && !part::is_part(part)
-    };
-    let all = name.split('/').all(plain) && name.split('/').count() <= DEEPEST_PATH;
-    if all && name.len() <= LONGEST_PATH && !name.starts_with('.') {
+    if is_file_name(name) && !name.starts_with('.') {
         return Ok(());
     }
     Err(Failure::invalid(format!(
@@ -315,6 +310,15 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
          directories, without backslashes and control characters, and no dot at the beginning",
         name.escape_debug()
     )))
+}
+
+/// Returns whether a path consists of names that files on a node may have.
+pub(in super::super::super) fn is_file_name(path: &str) -> bool {
+    let plain = |part: &str| {
+        let whole = !part.is_empty() && part.len() <= LONGEST_NAME && part != "." && part != "..";
+        whole && !part.contains('\\') && !part.contains(char::is_control) && !is_part(part)
+    };
+    path.split('/').all(plain) && path.split('/').count() <= DEEPEST_PATH && path.len() <= LONGEST_PATH
 }
 
 /// The chunks of what crosses: their number, and the position of each in it and in the buffer.

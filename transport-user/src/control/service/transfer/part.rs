@@ -194,7 +194,7 @@ fn is_part_of(name: &OsStr, prefix: &OsStr) -> bool {
 }
 
 /// Returns whether a name is that of any `.part` file.
-pub(super) fn is_part(name: &str) -> bool {
+pub(in super::super) fn is_part(name: &str) -> bool {
     let number = name
         .strip_prefix('.')
         .and_then(|rest| rest.strip_suffix(".part"))

@@ -12,6 +12,7 @@ use super::Chunks;
 use super::layout::{Layout, Walk};
 use super::trouble::Trouble;
 use super::verbs::Buffer;
+use crate::connection_manager::FileMessage;
 
 /// A file of at most this length is read whole before it is offered, bytes. Files of /proc and /sys do not tell their
 /// length, or tell another one.
@@ -28,6 +29,8 @@ pub(in super::super) enum Origin {
     Opened(File),
     /// It has this name in the receive directory.
     Inbox(Arc<Inbox>, PathBuf),
+    /// It is the list of the directory with this name in the receive directory.
+    List(Arc<Inbox>, PathBuf),
 }
 
 /// The open file of a source.
@@ -53,6 +56,12 @@ impl Reading {
         let (file, by_client) = match origin {
             Origin::Opened(file) => (file, true),
             Origin::Inbox(inbox, name) => (inbox.open(&name)?, false),
+            Origin::List(inbox, name) => {
+                let list = inbox.list(&name, pulse)?;
+                let walk = Walk::new(Layout::dense(list.len() as u64));
+                let (content, mode) = (Content::Memory(list), FileMessage::DEFAULT_MODE);
+                return Ok(Self { files, content, walk, bytes: Vec::new(), mode });
+            }
         };
         let metadata = files.metadata(&file).map_err(unreadable)?;
         let mode = metadata.permissions().mode();

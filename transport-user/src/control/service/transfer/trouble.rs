@@ -61,6 +61,8 @@ pub(in super::super) enum Trouble {
     TooLong(u64, u64),
     /// The receive directory would be fuller than allowed: what is in it, the length of the file, and the limit.
     TotalFull(u64, u64, u64),
+    /// The list of the directory would be longer than this.
+    TooManyEntries(usize),
     /// There is too little space: what is needed, and what is free.
     NoSpace(u64, u64),
 }
@@ -131,7 +133,7 @@ impl Trouble {
                 "{file} is a pipe, and the length of a copy must be known before it begins: write the data to a file first"
             ),
             Self::NotAFile("a directory") => {
-                format!("{file} is a directory: name a file in it, or copy it with `cp -r` from the node that has it")
+                format!("{file} is a directory: name a file in it, or copy it with `cp -r`")
             }
             Self::NotAFile(what) => format!("{file} is {what}, not a file: only files can be copied"),
             Self::Shorter(length, read) => format!(
@@ -147,6 +149,9 @@ impl Trouble {
             Self::TotalFull(used, length, most) => format!(
                 "{file} has {length} bytes, and the receive directory holds {used} of at most {most}: remove files there, or raise \
                  --receive-max-total"
+            ),
+            Self::TooManyEntries(most) => format!(
+                "{file} has so many entries that their list exceeds {most} bytes: copy the directories in it one after the other"
             ),
             Self::NoSpace(needed, free) => {
                 format!("{file} needs {needed} bytes, and {free} are free: free some space, then copy again")

@@ -1,0 +1,203 @@
+//! The command `cp`.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+use transport_user::connection_manager::Via;
+use transport_user::control::answer::Copied;
+use transport_user::control::request::{self, CopyDirection};
+
+use crate::exit::Exit;
+use crate::output::{Bar, print, print_json, rate};
+use crate::talk::{Node, absolute};
+use crate::values::CopyPlace;
+
+mod plan;
+mod tree;
+
+use plan::{Job, Task, plan};
+use tree::Fetched;
+
+/// How files are copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) via: Via,
+    pub(crate) overwrite: bool,
+    pub(crate) recursive: bool,
+}
+
+/// A copy that failed, as `--json` prints it among several.
+#[derive(Serialize)]
+struct Missing<'f> {
+    file: &'f Path,
+    name: &'f str,
+    error: Value,
+}
+
+/// A directory that was made, as `--json` prints it among several.
+#[derive(Serialize)]
+struct Made<'f> {
+    directory: &'f Path,
+    name: &'f str,
+}
+
+/// What has been copied so far.
+struct Copying<'n> {
+    node: &'n Node,
+    how: How,
+    json: bool,
+    outcomes: Vec<Value>,
+    /// Number of files and directories that were tried, and of those that failed.
+    tried: usize,
+    failed: usize,
+    /// The first failure.
+    first: Option<Exit>,
+}
+
+pub(crate) async fn copy(node: &Node, places: Vec<CopyPlace>, how: How, json: bool) -> Result<(), Exit> {
+    let tasks = plan(places, how.recursive)?;
+    if let [Task::Copy(job)] = &tasks[..] {
+        let copied = copy_one(node, job, how).await?;
+        match json {
+            true => print_json(&copied),
+            false => report(&copied, None),
+        }
+        return Ok(());
+    }
+    let mut copying = Copying { node, how, json, outcomes: Vec::new(), tried: 0, failed: 0, first: None };
+    for task in &tasks {
+        let goes_on = match task {
+            Task::Copy(job) => copying.file(job).await?,
+            Task::Tree(tree) => copying.tree(tree).await?,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    copying.end()
+}
+
+impl Copying<'_> {
+    /// Copies a file. Returns false if the next ones would fail as well.
+    async fn file(&mut self, job: &Job) -> Result<bool, Exit> {
+        self.tried += 1;
+        match copy_one(self.node, job, self.how).await {
+            Ok(copied) if self.json => self.add(&copied)?,
+            Ok(copied) => report(&copied, Some(&job.file)),
+            Err(exit) => return self.missing(&job.file, &job.name, exit),
+        }
+        Ok(true)
+    }
+
+    /// Fetches a directory and what is in it. Returns false if the next copies would fail as well.
+    async fn tree(&mut self, job: &Job) -> Result<bool, Exit> {
+        self.tried += 1;
+        let mut fetched = match Fetched::list(self.node, job, self.how).await {
+            Ok(fetched) => fetched,
+            Err(exit) => return self.missing(&job.file, &job.name, exit),
+        };
+        self.tried -= 1; // what is in the list counts
+        for (path, what) in fetched.left_out() {
+            eprintln!("{} is {what}: not copied", path.display());
+        }
+        for directory in fetched.directories() {
+            self.tried += 1;
+            match fetched.make(&directory) {
+                Ok(()) if self.json => self.add(&Made { directory: &directory.file, name: &directory.name })?,
+                Ok(()) => print(format!("{}: directory", directory.file.display())),
+                Err(exit) => return self.missing(&directory.file, &directory.name, exit),
+            }
+        }
+        let mut goes_on = true;
+        for file in fetched.files() {
+            goes_on = self.file(&file).await?;
+            if !goes_on {
+                break;
+            }
+        }
+        match fetched.finish() {
+            Ok(()) => Ok(goes_on),
+            Err(exit) => self.missing(&job.file, &job.name, exit),
+        }
+    }
+
+    fn add(&mut self, outcome: &impl Serialize) -> Result<(), Exit> {
+        self.outcomes.push(serde_json::to_value(outcome).map_err(Exit::node)?);
+        Ok(())
+    }
+
+    /// Notes a failure. Returns whether the next copy may succeed.
+    fn missing(&mut self, file: &Path, name: &str, exit: Exit) -> Result<bool, Exit> {
+        self.failed += 1;
+        let goes_on = exit.concerns_one_file();
+        self.add(&Missing { file, name, error: exit.value() })?;
+        if !goes_on {
+            eprintln!("error: {exit}");
+        }
+        self.first.get_or_insert(exit);
+        Ok(goes_on)
+    }
+
+    /// Reports the failures.
+    fn end(self) -> Result<(), Exit> {
+        if self.json {
+            print_json(&self.outcomes);
+        }
+        match self.first {
+            None => Ok(()),
+            Some(exit) if exit.concerns_one_file() => {
+                Err(exit.about(format!("{} of {} were not copied", self.failed, self.tried)))
+            }
+            Some(exit) => Err(exit.reported()),
+        }
+    }
+}
+
+/// Copies one file. Its path is opened here, so that it means what it means to the caller.
+async fn copy_one(node: &Node, job: &Job, how: How) -> Result<Copied, Exit> {
+    let Job { cid, direction, file, name } = job.clone();
+    let opened = open(direction, &file)?;
+    let How { via, overwrite, .. } = how;
+    let call = request::Copy { cid, direction, file: absolute(&file)?, name, via, overwrite };
+    let bar = Bar::new();
+    node.ask_with_file(call, opened.as_fd(), |progress| bar.show(progress)).await
+}
+
+/// Opens the file to send, or the directory in which the new file gets its name.
+fn open(direction: CopyDirection, file: &Path) -> Result<File, Exit> {
+    match direction {
+        CopyDirection::ToPeer => {
+            // Opening a pipe would wait for its writer.
+            let opened =
+                OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file);
+            opened.map_err(|error| Exit::file(format!("cannot read {}: {error}", file.display())))
+        }
+        CopyDirection::FromPeer => {
+            let directory = match file.parent() {
+                Some(parent) if parent != Path::new("") => parent,
+                _ => Path::new("."),
+            };
+            let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(directory);
+            opened.map_err(|error| {
+                Exit::file(format!("cannot create {}: {}: {error}", file.display(), directory.display()))
+            })
+        }
+    }
+}
+
+fn report(copied: &Copied, file: Option<&Path>) {
+    let Copied { via, bytes, sha256, seconds, removed, .. } = copied;
+    let file = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
+    print(format!(
+        "{file}{bytes} bytes by {} in {seconds:.3} s ({}), SHA-256 {sha256} at both ends",
+        via.to_string().to_uppercase(),
+        rate(*bytes, *seconds),
+    ));
+    for path in removed {
+        print(format!("removed {}: an earlier copy left it, because its node was killed", path.display()));
+    }
+}
