@@ -208,8 +208,10 @@ fn a_node_comes_up_where_it_can_and_says_why_it_cannot() -> Result<()> {
     assert!(matches!(up(on("lo")), Err(Error::Loopback { .. })));
     let tiny = NodeOptions { mtu: Some(100), ..on(Host::INTERFACE) };
     assert!(matches!(up(tiny), Err(Error::MtuTooSmall { .. })));
+    pair.a.ip("link set veth0 mtu 2000\n")?;
     let above_interface = NodeOptions { mtu: Some(3000), ..on(Host::INTERFACE) };
-    assert!(matches!(up(above_interface), Err(Error::MtuAboveInterface { .. })));
+    assert!(matches!(up(above_interface), Err(Error::MtuAboveInterface { limit: 2000, .. })));
+    pair.a.ip("link set veth0 mtu 1500\n")?;
     let huge = NodeOptions { mtu: Some(9000), ..on(Host::INTERFACE) };
     assert!(matches!(up(huge), Err(Error::MtuAboveLargest { .. })));
     let nobody = NodeOptions::new(Host::INTERFACE, std::net::Ipv4Addr::UNSPECIFIED.into());

@@ -7,19 +7,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pattern, pools};
+use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pattern, pools, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::simulation::scribbler::{Own, overwrite};
 use tiercel_tests::{Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::ids::Cid;
 use transport_common::queues::{Completion, Verb, WorkRequest};
-use transport_user::{Access, Connection, MemoryRegion, Node};
+use transport_user::{Access, Connection, ConnectionState, MemoryRegion, Node};
 
 /// For how long the application overwrites its page, at least.
 const HOSTILE: Duration = Duration::from_secs(10);
 /// How often it does so, at least. A thread that never ran would show nothing.
 const LEAST: u64 = 20_000;
+/// How often it does so in the page of one connection.
+const EACH: usize = 200;
 /// The neighbour's operations, at least, while that goes on.
 const NEIGHBOURS: u64 = 2_000;
 const BYTES: usize = 16 << 10;
@@ -31,8 +33,7 @@ struct Done {
     connections: AtomicU64,
 }
 
-/// Opens a connection, and writes into its page until `over`: anything at any time, and rings the doorbell. If the connection
-/// ends, opens it again.
+/// Opens a connection again and again until `over`, and writes into its page: anything at any time, and rings the doorbell.
 fn scribble(nodes: &TwoNodes, setup: Setup, own: &Own, over: &AtomicBool, done: &Done) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(1);
     let mut taken = [Completion::default(); 16];
@@ -40,7 +41,8 @@ fn scribble(nodes: &TwoNodes, setup: Setup, own: &Own, over: &AtomicBool, done: 
         let ends = nodes.connect([Cid(21), Cid(22)], setup)?;
         let hostile = &ends[0];
         done.connections.fetch_add(1, SeqCst);
-        while !over.load(Relaxed) && ends.iter().all(Connection::is_alive) {
+        // It may have ended before. Whether it has, its page does not tell any more.
+        for _ in 0..EACH {
             for _ in 0..rng.random_range(1..12) {
                 overwrite(hostile.shared_page(), own, &mut rng);
             }
@@ -48,13 +50,17 @@ fn scribble(nodes: &TwoNodes, setup: Setup, own: &Own, over: &AtomicBool, done: 
             let _ = hostile.post(WorkRequest { opcode: Verb::WRITE, length: 8, ..WorkRequest::default() });
             hostile.poll(&mut taken);
             done.times.fetch_add(1, SeqCst);
+            if over.load(Relaxed) {
+                break;
+            }
             if rng.random_bool(0.05) {
                 thread::yield_now();
             }
         }
         for end in &ends {
             end.close();
-            block_on(end.closed());
+            // Its page may say that it has failed.
+            wait_until("it is closed", || end.state() == ConnectionState::Closed);
         }
     }
     Ok(())

@@ -94,7 +94,7 @@ pub enum Counter {
     /// A memory or frame operation of the platform failed. A packet to send is sent again later. A received packet
     /// ends its transaction in error.
     PlatformFault,
-    /// The connection's lock could not be taken within 250 ms. The packet or the service is dropped.
+    /// The connection's lock could not be taken within 8 million tries or 250 ms. The packet or the service is dropped.
     LockTimeout,
     /// A reply could not be built in the received frame. The engine sends it.
     ReplyByEngine,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Instant;
 
 use tokio::sync::{Notify, oneshot};
 use transport_common::connection::{Entry, State};
@@ -11,6 +12,7 @@ use transport_common::ids::Cid;
 use transport_common::queues::{Command, QueuePair};
 
 use crate::cid::{CidReservation, slot_of};
+use crate::closing::Closing;
 use crate::congestion::{CongestionControl, Placement};
 use crate::error::Error;
 use crate::grace::Ticket;
@@ -40,13 +42,15 @@ pub(crate) struct Core {
     queues: Mutex<Queues>,
     /// Dropped when the slot is free again.
     reservation: Mutex<Option<CidReservation>>,
+    /// Whether that has happened.
+    released: AtomicBool,
     /// Who gets the reservation instead: the connection is being reset.
     heir: Mutex<Option<oneshot::Sender<CidReservation>>>,
     /// The options with which it was opened.
     origin: OpenConnection,
     /// Number of futures that wait for something for which the poller must look.
     interest: AtomicUsize,
-    closing: AtomicBool,
+    closing: Closing,
     /// The grace period after which the slot is freed. Set when programs that start no longer find the connection.
     retiring: Mutex<Option<Ticket>>,
     /// Whether the slot is cleared. From then on its entry is not this connection. Locked while the entry is cleared, and
@@ -108,10 +112,11 @@ impl Core {
             slot,
             queues: Mutex::new(queues),
             reservation: Mutex::new(Some(reservation)),
+            released: AtomicBool::new(false),
             heir: Mutex::default(),
             origin: open.with_cid(config.local_cid),
             interest: AtomicUsize::new(0),
-            closing: AtomicBool::new(false),
+            closing: Closing::default(),
             retiring: Mutex::new(None),
             cleared: Mutex::new(false),
             counted: AtomicBool::new(false),
@@ -156,8 +161,9 @@ impl Core {
         self.state() == ConnectionState::Open || self.queues().has_untold(self.qp())
     }
 
+    /// Returns whether the slot and the CID are free.
     fn is_released(&self) -> bool {
-        self.reservation.lock().expect("no panic under the lock").is_none()
+        self.released.load(SeqCst)
     }
 
     /// Collects completions, posts segments that wait for space, and notifies the waiting tasks. Returns true if
@@ -202,12 +208,28 @@ impl Core {
 
     /// Asks the engine to close the connection. The poller frees the slot when that is done.
     pub(crate) fn close(&self) {
-        if self.is_released() || self.closing.swap(true, SeqCst) {
+        if self.is_released() || !self.closing.begin(Instant::now()) {
             return;
         }
+        self.tell_to_close();
+        self.shared.poller.kick();
+    }
+
+    fn tell_to_close(&self) {
         self.qp().command.store(Command::CLOSE.0, SeqCst);
         self.ring();
-        self.shared.poller.kick();
+    }
+
+    /// Returns whether the datapath has closed the connection, which is being closed. `hint` is what the shared page says.
+    fn has_closed(&self, hint: bool) -> bool {
+        if !self.closing.is_due(hint, Instant::now()) {
+            return false;
+        }
+        let has_closed = self.entry().is_ok_and(|entry| entry.connection.state == State::Closed);
+        if !has_closed {
+            self.tell_to_close(); // the application may have overwritten the command
+        }
+        has_closed
     }
 
     /// Closes the connection. Its slot does not become free: who called gets it when the connection has ended.
@@ -248,9 +270,10 @@ impl Core {
     /// Performs one check of the poller. The second value is true if the connection has been released.
     fn look(&self) -> (Look, bool) {
         let mut look = Look { progress: self.progress(), ..Look::default() };
-        let closing = self.closing.load(SeqCst);
+        let closing = self.closing.has_begun();
         let number = self.qp().state.load(SeqCst);
-        if self.shared.is_down() || (closing && number == State::Closed as u32) {
+        let retiring = self.retiring.lock().expect("no panic under the lock").is_some();
+        if self.shared.is_down() || retiring || (closing && self.has_closed(number == State::Closed as u32)) {
             look.needed = true;
             return (look, self.retire());
         }
@@ -318,6 +341,7 @@ impl Core {
             Some(heir) => drop(heir.send(reservation)),
             None => drop(reservation),
         }
+        self.released.store(true, SeqCst);
         self.tell();
     }
 

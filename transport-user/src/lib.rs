@@ -27,6 +27,7 @@ mod attached;
 mod bound_program;
 mod bpf_log;
 mod cid;
+mod closing;
 mod completion;
 mod connection;
 mod connections;

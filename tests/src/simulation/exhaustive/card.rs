@@ -32,6 +32,9 @@ const USED_OF_CELL: usize = 640;
 /// The time at the beginning.
 pub(super) const START: Picoseconds = Picoseconds(1 << 40);
 
+/// A transaction ends if it takes longer: nothing else takes nearly as long.
+pub(super) const TRANSACTION_TIMEOUT: PicosecondSpan = PicosecondSpan(200_000_000_000_000);
+
 /// The bytes of a block: what differs is found block by block.
 const BLOCK: usize = 16;
 /// Bytes that are compared at once: most are equal.
@@ -215,7 +218,7 @@ fn new_card(world: &SmallWorld, side: usize) -> HostNic {
     // Both hosts have one clock, and no packet is refused for its time.
     parameters.config.replay_margin = PicosecondSpan(1 << 60);
     (parameters.request_window, parameters.data_window) = (world.window, world.window);
-    parameters.config.transaction_timeout = Ticks::from_nanos(200_000_000_000);
+    parameters.config.transaction_timeout = Ticks::from_nanos(TRANSACTION_TIMEOUT.0 / 1000);
     if world.close {
         // The other end gives up soon.
         parameters.config.max_retransmit_attempts = 2;

@@ -3,10 +3,10 @@
 use core::fmt::Write;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use transport_common::units::Picoseconds;
+use transport_common::units::{PicosecondSpan, Picoseconds};
 
 use super::canonical::Mix;
-use super::card::START;
+use super::card::{START, TRANSACTION_TIMEOUT};
 use super::local::{Input, Locals};
 use super::results::View;
 use super::{Choice, SmallOp, SmallWorld, Walk};
@@ -16,6 +16,9 @@ use crate::simulation::trace::summary;
 const MOST_FRAMES: usize = 40;
 /// Longest path. A longer one is a livelock in which time goes on.
 const LONGEST_PATH: usize = 400;
+/// For how long a frame, an engine or an application may be late at most: longer than any timer but that of a transaction,
+/// which would rightly end it.
+const LONGEST_DELAY: PicosecondSpan = PicosecondSpan(TRANSACTION_TIMEOUT.0 / 2);
 /// Number of states between two reports of progress.
 const REPORTED: u64 = 1 << 16;
 
@@ -223,7 +226,7 @@ impl<'a> Walker<'a> {
             choices.extend(distinct().map(Choice::Duplicate));
         }
         if let Some(at) = self.next_timer(state)
-            && (!early || state.timeouts > 0)
+            && (!early || state.timeouts > 0 && at.since(state.now).0 < LONGEST_DELAY.0)
         {
             choices.push(Choice::Timeout { at, early });
         }

@@ -31,7 +31,10 @@ impl NodeService {
     ) -> Result<Copied, Failure> {
         let request::Copy { cid, direction, file, name, via, overwrite } = what;
         absolute(&file)?;
-        transfer::check_name(&name)?;
+        match direction {
+            CopyDirection::ToPeer => transfer::check_name(&name)?,
+            CopyDirection::FromPeer => check_wanted(&name)?,
+        }
         let connection = self.connection(cid)?;
         let opened = files.into_iter().next().ok_or_else(|| {
             Failure::invalid(
@@ -159,13 +162,21 @@ impl From<Trouble> for Refused {
 
 /// Returns what a peer asks for: a file, or the list of a directory.
 fn asked_for(inbox: &Arc<Inbox>, name: &str) -> Result<Origin, Trouble> {
-    let listed = tree::listed(name);
-    let path = listed.unwrap_or(name);
-    if listed != Some("") {
-        transfer::check_name(path).map_err(Trouble::Name)?;
+    check_wanted(name).map_err(Trouble::Name)?;
+    let inbox = Arc::clone(inbox);
+    Ok(match tree::listed(name) {
+        Some(directory) => Origin::List(inbox, directory.into()),
+        None => Origin::Inbox(inbox, name.into()),
+    })
+}
+
+/// Checks the name of what one end wants of the other: a file, or the list of a directory.
+fn check_wanted(name: &str) -> Result<(), Failure> {
+    match tree::listed(name) {
+        Some("") => Ok(()), // the receive directory itself
+        Some(directory) => transfer::check_name(directory),
+        None => transfer::check_name(name),
     }
-    let (inbox, path) = (Arc::clone(inbox), PathBuf::from(path));
-    Ok(if listed.is_some() { Origin::List(inbox, path) } else { Origin::Inbox(inbox, path) })
 }
 
 /// Returns the place of a file in the directory that a client opened.

@@ -135,7 +135,8 @@ impl Copying<'_> {
         self.failed += 1;
         let goes_on = exit.concerns_one_file();
         self.add(&Missing { file, name, error: exit.value() })?;
-        if !goes_on {
+        // Whoever called this command says what ended it.
+        if goes_on {
             eprintln!("error: {exit}");
         }
         self.first.get_or_insert(exit);
