@@ -35,6 +35,9 @@ const MUCH_WORK: u64 = 4;
 /// pay the cost of entering a run (about 15 us).
 const FIRST_BURST: u32 = 32;
 const LARGEST_BURST: u32 = 16_384;
+/// Frames of the first burst after the engine woke at a deadline: one of them looks at the timing wheel. Often the deadline
+/// has moved since the engine went to sleep, and there is nothing else to do.
+const DEADLINE_BURST: u32 = 8;
 const _: () = assert!(bpf_call::LONGEST_LIVE_FRAME == transport_common::datapath::MAX_FRAME_BYTES);
 /// Runs of at least so many frames take frames of the largest size.
 const LONG_RUN: u32 = 1024;
@@ -380,10 +383,14 @@ impl Worker {
                     (false, true) => Some(REST),
                     (false, false) => None,
                 };
-                self.sleep(deadline, nap)?;
+                let rung = self.sleep(deadline, nap)?;
                 was_useful = false;
                 had_deadline = deadline.0 != 0;
-                last_useful = Instant::now();
+                if rung {
+                    last_useful = Instant::now();
+                } else {
+                    burst = DEADLINE_BURST;
+                }
             }
         }
         Ok(())
@@ -400,30 +407,31 @@ impl Worker {
     }
 
     /// Waits for a doorbell, a wake-up by the wire program, the next deadline of the timing wheel, or the end of a
-    /// nap.
-    fn sleep(&mut self, deadline: Picoseconds, nap: Option<Duration>) -> io::Result<()> {
+    /// nap. Returns false if only time has passed.
+    fn sleep(&mut self, deadline: Picoseconds, nap: Option<Duration>) -> io::Result<bool> {
         let node = self.shared.maps.node();
         self.shared.doorbell.reset();
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
         let wake = planned_wake(now, deadline, nap);
         self.progress.state.store(SLEEPING, SeqCst);
         let idle = node.begin_sleep(Picoseconds(wake.map_or(0, |wake| clock_of(now + wake).0.max(1))));
-        let outcome = if self.stopped() || !idle { Ok(()) } else { self.wait(wake) };
+        let outcome = if self.stopped() || !idle { Ok(true) } else { self.wait(wake) };
         self.progress.state.store(RUNNING, SeqCst);
         node.end_sleep();
         while self.wake.next().is_some() {}
         outcome
     }
 
-    /// Waits for a wake-up, at most for `limit`.
-    fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
+    /// Waits for a wake-up, at most for `limit`. Returns whether there was one.
+    fn wait(&self, limit: Option<Duration>) -> io::Result<bool> {
         let timeout = limit.map(TimeSpec::from_duration);
         let mut sources = [
             PollFd::new(self.shared.doorbell.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
         ];
         match ppoll(&mut sources, timeout, None) {
-            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+            Ok(rung) => Ok(rung > 0),
+            Err(nix::Error::EINTR) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
