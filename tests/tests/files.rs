@@ -313,7 +313,10 @@ fn directories_come_from_a_peer() -> Result<()> {
     refused(nodes.cp(&[&nodes.to("tree"), text(&desk)?])?, 5, "copy it with `cp -r`")?;
     // Into a directory that is there, and under a new name.
     let outcome = nodes.cp(&["-r", &nodes.to("tree"), text(&desk)?])?;
-    for said in ["tree/link is a symbolic link: not copied", "tree/back\\\\slash is no file, or its name cannot cross"] {
+    for said in [
+        "tree/link is a symbolic link: not copied",
+        "tree/back\\\\slash is no file, or its name cannot cross",
+    ] {
         assert!(outcome.stderr.contains(said), "{said} in {}", outcome.stderr);
     }
     refused(outcome, 0, "")?;
@@ -339,7 +342,11 @@ fn directories_come_from_a_peer() -> Result<()> {
     assert_eq!(fs::read(made.join("file"))?, b"flat");
     // Nothing leads out of the receive directory.
     symlink(nodes.directory.path(), nodes.inbox.join("out"))?;
-    refused(nodes.cp(&["-r", &nodes.to("out"), text(&nodes.path("stolen"))?])?, 5, "leads out of the directory")?;
+    refused(
+        nodes.cp(&["-r", &nodes.to("out"), text(&nodes.path("stolen"))?])?,
+        5,
+        "leads out of the directory",
+    )?;
     refused(nodes.cp(&["-r", &nodes.to(".."), text(&nodes.path("stolen"))?])?, 2, "cannot be the name")?;
     refused(nodes.cp(&["-r", &nodes.to("missing"), text(&nodes.path("stolen"))?])?, 5, "No such file")?;
     assert!(!nodes.path("stolen").exists());

@@ -99,9 +99,8 @@ fn an_application_that_overwrites_its_page_harms_nobody() -> Result<()> {
         };
         let (over, done, begun) = (AtomicBool::new(false), Done::default(), Instant::now());
         let mut rounds = 0;
-        let enough = |rounds| {
-            begun.elapsed() >= HOSTILE && done.times.load(SeqCst) >= LEAST && rounds >= NEIGHBOURS
-        };
+        let enough =
+            |rounds| begun.elapsed() >= HOSTILE && done.times.load(SeqCst) >= LEAST && rounds >= NEIGHBOURS;
         thread::scope(|scope| -> Result<()> {
             let hostile = scope.spawn(|| scribble(&nodes, setup, &reach, &over, &done));
             let mut outcome = Ok(());

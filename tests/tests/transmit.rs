@@ -141,11 +141,11 @@ fn a_file_crosses_through_the_stack() -> Result<()> {
         }
         now[0] == now[1] + now[2]
     });
-    for node in [&a, &b] {
-        let (handed, refused) = (node.counter("handed_to_stack")?, node.counter("drop_not_sent")?);
-        // The receiver hands over some dozens only, of which one may be refused too.
-        assert!(refused * 100 <= handed || refused == 1, "{refused} of {handed} frames were refused");
-    }
+    // Frames of both wait in the same backlogs of the kernel, one for each CPU. When one is full of the source's data, it
+    // refuses the few ACKs of the receiver too.
+    let both = |name| Ok::<_, anyhow::Error>(a.counter(name)? + b.counter(name)?);
+    let (handed, refused) = (both("handed_to_stack")?, both("drop_not_sent")?);
+    assert!(refused * 100 <= handed, "{refused} of {handed} frames were refused");
     Ok(())
 }
 

@@ -38,8 +38,7 @@ impl Closing {
     pub(crate) fn is_due(&self, hint: bool, now: Instant) -> bool {
         let mut question = self.0.lock().expect("no panic under the lock");
         let Some(question) = question.as_mut() else { return false };
-        let due =
-            (hint && !question.hinted) || now.saturating_duration_since(question.last) >= ASK_AGAIN;
+        let due = (hint && !question.hinted) || now.saturating_duration_since(question.last) >= ASK_AGAIN;
         if due {
             *question = Question { last: now, hinted: question.hinted || hint };
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
 
 use aya::maps::{MapData, ProgramArray, Stack, loaded_maps};
 use aya::programs::{ProgramError, Xdp, loaded_programs};
@@ -101,12 +102,7 @@ impl Attachment {
             return Err(Error::TraceWithTimestamps);
         }
         let (from, to) = if on { (PLAIN, RECORDING) } else { (RECORDING, PLAIN) };
-        for name in to {
-            let program = program(&mut self.object, name)?;
-            if program.fd().is_err() {
-                program.load().map_err(program_error)?;
-            }
-        }
+        load_all(&mut self.object, &to)?;
         self.hand_over_to(to)?;
         let replaced = self.replace_attached(to[0]);
         match replaced {
@@ -198,18 +194,12 @@ impl Loaded {
         let level = if log { u8::MAX } else { 0 };
         loader.override_global("AYA_LOG_LEVEL", &level, false);
         let mut object = loader.load(OBJECT).map_err(|error| load_error(error, config.0.memory))?;
-        let engine = program(&mut object, ENGINE)?;
-        engine.load().map_err(program_error)?;
-        let engine =
-            engine.fd().and_then(|fd| fd.try_clone().map_err(ProgramError::from)).map_err(program_error)?;
-        let redeliver = program(&mut object, REDELIVER)?;
-        redeliver.load().map_err(program_error)?;
-        let redeliver = redeliver
-            .fd()
-            .and_then(|fd| fd.try_clone().map_err(ProgramError::from))
-            .map_err(program_error)?;
-        program(&mut object, WIRE)?.load().map_err(program_error)?;
-        program(&mut object, EXCHANGE)?.load().map_err(program_error)?;
+        load_all(&mut object, &[ENGINE, WIRE, REDELIVER, EXCHANGE])?;
+        let clone = |object: &mut Ebpf, name| {
+            let fd = program(object, name)?.fd().map_err(program_error)?;
+            fd.try_clone().map_err(|error| program_error(error.into()))
+        };
+        let (engine, redeliver) = (clone(&mut object, ENGINE)?, clone(&mut object, REDELIVER)?);
 
         // The maps stay in the object: the kernel empties a program array when its last descriptor is closed.
         let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
@@ -301,6 +291,22 @@ fn warn_of_preemption() {
 fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
     let program = object.program_mut(name).ok_or(Error::Object(name))?;
     program.try_into().map_err(|_| Error::Object(name))
+}
+
+/// Loads the programs that are not loaded yet, at the same time: the kernel's verifier takes about a second for the large ones,
+/// and one CPU for each.
+fn load_all(object: &mut Ebpf, names: &[&'static str]) -> Result<(), Error> {
+    for name in names {
+        program(object, name)?; // it is there, and of this type
+    }
+    let wanted = object.programs_mut().filter(|(name, _)| names.contains(name));
+    let wanted = wanted.filter_map(|(_, program)| <&mut Xdp>::try_from(program).ok());
+    let wanted: Vec<_> = wanted.filter(|program| program.fd().is_err()).collect();
+    thread::scope(|scope| {
+        let loading: Vec<_> = wanted.into_iter().map(|program| scope.spawn(|| program.load())).collect();
+        let ended = loading.into_iter().map(|load| load.join().expect("loading does not panic"));
+        ended.collect::<Result<Vec<_>, _>>().map(drop).map_err(program_error)
+    })
 }
 
 /// Returns a descriptor of a loaded program.

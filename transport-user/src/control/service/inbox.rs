@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::protocol::answer::ReceiveLimits;
-use super::disk::{FileSystem, Pulse};
 use super::super::tree::{self, Entry, Kind, LONGEST_LIST};
+use super::disk::{FileSystem, Pulse};
 use super::transfer::{Place, Trouble, is_file_name, is_part, kind};
 use crate::config::ReceiveOptions;
 

@@ -107,7 +107,9 @@ impl Copying<'_> {
         for directory in fetched.directories() {
             self.tried += 1;
             match fetched.make(&directory) {
-                Ok(()) if self.json => self.add(&Made { directory: &directory.file, name: &directory.name })?,
+                Ok(()) if self.json => {
+                    self.add(&Made { directory: &directory.file, name: &directory.name })?
+                }
                 Ok(()) => print(format!("{}: directory", directory.file.display())),
                 Err(exit) => return self.missing(&directory.file, &directory.name, exit),
             }

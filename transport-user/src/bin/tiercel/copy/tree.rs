@@ -115,12 +115,8 @@ mod tests {
     fn directories_get_their_permissions_when_their_files_are_there() {
         let here = tempfile::tempdir().unwrap();
         let root = here.path().join("root");
-        let job = Job {
-            cid: 5,
-            direction: CopyDirection::FromPeer,
-            file: root.clone(),
-            name: "music".into(),
-        };
+        let job =
+            Job { cid: 5, direction: CopyDirection::FromPeer, file: root.clone(), name: "music".into() };
         let entry = |path: &str, kind, mode| Entry { path: path.into(), kind, mode };
         let entries = vec![
             entry("", Kind::Directory, 0o777),
