@@ -389,7 +389,13 @@ fn reaches_the_stack(
 ) -> Result<()> {
     let host = &target.pair.a;
     let address = if ipv6 { host.ipv6.into() } else { IpAddr::from(host.ipv4) };
-    let socket = host.run(|| UdpSocket::bind((address, OTHER_PORT)))?;
+    // A program that another test just starts has a copy of the last socket for a moment.
+    let mut bound = None;
+    wait_until("the port is free", || {
+        bound = host.run(|| UdpSocket::bind((address, OTHER_PORT))).ok();
+        bound.is_some()
+    });
+    let socket = bound.context("it is bound")?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut flow = target.peer.flow;
     let other = &target.pair.b;
