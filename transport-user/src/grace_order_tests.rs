@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use aya::Ebpf;
 use transport_common::connection::State;
@@ -157,6 +158,16 @@ fn a_connection_slot_is_free_after_a_grace_period() {
     connections.look();
     assert_eq!(grace.count(), 0, "the datapath has not closed it yet");
     core.qp().state.store(State::Closed as u32, SeqCst);
+    connections.look();
+    assert_eq!(grace.count(), 0, "what its page says is only a hint");
+    let mut entry = shared.maps.connection(7).expect("read");
+    entry.connection.state = State::Closed;
+    shared.maps.set_connection(7, &entry).expect("written");
+    let begun = Instant::now();
+    while grace.count() == 0 {
+        connections.look();
+        assert!(begun.elapsed() < Duration::from_secs(60), "the datapath is asked again");
+    }
     let is_in_use = || matches!(cids.reserve_given(Cid(7)), Err(Error::CidInUse { .. }));
     for _ in 0..3 {
         connections.look();

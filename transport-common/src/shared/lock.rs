@@ -23,7 +23,7 @@ const MOST_TRIES: u64 = 1 << 23;
 pub struct Lock(AtomicU64);
 
 impl Lock {
-    /// Takes the lock. Gives up after [`MOST_TRIES`], and in the kernel after a quarter of a second. Returns true if the lock
+    /// Takes the lock. Gives up after 8 million tries, and in the kernel after a quarter of a second. Returns true if the lock
     /// is held now.
     #[inline(always)]
     #[must_use]
