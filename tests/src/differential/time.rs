@@ -53,6 +53,7 @@ impl Case {
         let ack = &mut c.delivery.ack;
         // An ACK that says nothing new waits until `again`, unless that is less than a coalescing time away.
         let coalescing = c.delivery.tuning.ack_coalescing.0;
+        let with_rack = c.delivery.tuning.rack_tlp != 0;
         let apart = c.delivery.tuning.repeat_interval().0;
         let again = clear(ack.sent.0.wrapping_add(shift).wrapping_add(apart), now.ticks());
         let soon = clear(again.wrapping_sub(coalescing), now.ticks());
@@ -71,16 +72,25 @@ impl Case {
             time.0 = time.0.wrapping_add(shift);
         }
         let (rto, timeout) = (c.congestion.rto.0, c.initiator.timeout.0);
+        let min_rtt = c.congestion.path_times(now.ticks()).min_rtt.0;
         let tables = &mut self.entry.tables;
+        let rack = &mut tables.rack;
+        rack.sent.0 = rack.sent.0.wrapping_add(shift);
+        if let Some(time) = rack.probe.time() {
+            rack.probe = Deadline::at(FalconTime(clear(time.0.wrapping_add(shift), now.ticks())));
+        }
+        // RACK compares the time since a packet was sent with these.
+        let least = if min_rtt == 0 { rack.rtt.0 } else { min_rtt };
+        let late = rack.rtt.0.saturating_add((least / 4).saturating_add(coalescing));
+        let by_rack = [rack.rtt.0, late, min_rtt];
         // A resource NACK may be sent again from then on.
         let again = tables.nack.resource.0.wrapping_add(shift).wrapping_add(apart);
         tables.nack.resource.0 = clear(again, now.ticks()).wrapping_sub(apart);
         for packet in tables.packets.as_flattened_mut() {
             let rnr =
                 if packet.flags.contains(PacketFlags::RNR) { rnr_timeout(packet.rnr_code).0 } else { 0 };
-            let wait = rto.max(rnr);
-            let due = packet.last_sent.0.wrapping_add(shift).wrapping_add(wait);
-            packet.last_sent.0 = clear(due, now.ticks()).wrapping_sub(wait);
+            let waits = [rto.max(rnr)].into_iter().chain(by_rack.into_iter().filter(|_| with_rack));
+            packet.last_sent.0 = clear_of_all(packet.last_sent.0.wrapping_add(shift), waits, now.ticks());
         }
         for transaction in &mut tables.transactions {
             let deadline = transaction.since.0.wrapping_add(shift).wrapping_add(timeout);
@@ -116,12 +126,29 @@ fn clear(deadline: u32, now: FalconTime) -> u32 {
     if !(CLEAR_BEHIND..CLEAR_AHEAD).contains(&ahead) {
         return deadline;
     }
-    if deadline & 1 == 0 { far_ahead(now) } else { now.0.wrapping_add((CLEAR_BEHIND - 1000) as u32) }
+    if deadline & 1 == 0 { far_ahead(now) } else { far_behind(now) }
+}
+
+/// Moves a start if one of the deadlines, each a wait after it, might pass while the case is played.
+fn clear_of_all(start: u32, waits: impl Iterator<Item = u32> + Clone, now: FalconTime) -> u32 {
+    let ends = |wait: u32| clear(start.wrapping_add(wait), now).wrapping_sub(wait);
+    let moved = waits.clone().map(ends).find(|moved| *moved != start);
+    let (Some(moved), Some(least), Some(most)) = (moved, waits.clone().min(), waits.max()) else {
+        return start;
+    };
+    // All of them together: one that is moved alone may carry another one into the time of the case.
+    let is_ahead = moved.wrapping_sub(start) as i32 > 0;
+    if is_ahead { far_ahead(now).wrapping_sub(least) } else { far_behind(now).wrapping_sub(most) }
 }
 
 /// Returns a deadline that the case does not reach.
 fn far_ahead(now: FalconTime) -> u32 {
     now.0.wrapping_add((CLEAR_AHEAD + 1000) as u32)
+}
+
+/// Returns a deadline that has passed before the case.
+fn far_behind(now: FalconTime) -> u32 {
+    now.0.wrapping_add((CLEAR_BEHIND - 1000) as u32)
 }
 
 /// The clock readings between two instants, as far as a program left traces of them.
@@ -240,4 +267,28 @@ pub(super) struct Reading {
     pub(super) time: Picoseconds,
     /// Whether it is exact to the picosecond, not only to the tick.
     pub(super) exact: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::{CLEAR_AHEAD, CLEAR_BEHIND, FalconTime, clear_of_all};
+
+    /// Whatever is compared with the time since a packet was sent: the comparison ends the same way during the whole case.
+    #[test]
+    fn no_wait_after_a_start_ends_during_the_case() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for _ in 0..100_000 {
+            let now = FalconTime(rng.random());
+            let waits: [u32; 4] = core::array::from_fn(|_| rng.random_range(0..4_000_000));
+            let start = now.0.wrapping_sub(rng.random_range(0..4_000_000));
+            let moved = clear_of_all(start, waits.into_iter(), now);
+            for wait in waits {
+                let ahead = moved.wrapping_add(wait).wrapping_sub(now.0) as i32;
+                assert!(!(CLEAR_BEHIND..CLEAR_AHEAD).contains(&ahead), "{now:?}, {start}, {waits:?}");
+            }
+        }
+    }
 }
