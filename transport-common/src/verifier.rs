@@ -7,6 +7,7 @@
 //! | idiom | for | effect |
 //! |---|---|---|
 //! | [`bounded!`](bounded) | verifier | a loop that ends by itself is walked twice, not to its end |
+//! | [`walked_once!`](walked_once) | verifier | a function is walked once, not for each state of its callers |
 //! | [`fresh`] | verifier | a number is no longer linked to the one from which it was computed |
 //! | [`forget`] | verifier | a number is read back from memory, so nothing is known about it |
 //! | [`opaque`], [`opaque_pointer`] | compiler | a check stays in the program, where the verifier needs it |
@@ -36,6 +37,136 @@ macro_rules! __bounded {
     };
 }
 pub use __bounded as bounded;
+
+/// Defines a function that the verifier walks once for each program, with arguments of which it knows nothing: a *global*
+/// function. It walks any other function for each of its calls, and again for each state that differs. So this is for
+/// large functions that are called from several places, or with much state around them.
+///
+/// References come first: their targets may be anywhere in memory that the program may write. Then, behind a semicolon,
+/// numbers. Together there are at most five, and no two such functions of a program have the same name. The result is
+/// nothing, a `bool` or a `u32`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __walked_once {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident(
+            $($place:ident: $type:ty),+ $(; $($number:ident: $integer:ty),+)?
+        ) -> $result:ty $body:block
+    ) => {
+        $(#[$attribute])*
+        #[inline(always)]
+        $visibility fn $name($($place: $type,)+ $($($number: $integer),+)?) -> $result {
+            #[inline(always)]
+            fn body($($place: $type,)+ $($($number: $integer),+)?) -> $result $body
+
+            #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+            #[inline(never)]
+            extern "C" fn $name(
+                $($place: *mut <$type as $crate::verifier::Place>::Target,)+
+                $($($number: $integer),+)?
+            ) -> u32 {
+                // For the verifier, which knows only their types: no caller passes a null pointer.
+                if $($place.is_null())||+ {
+                    return 0;
+                }
+                // SAFETY: the caller, which is above, made the pointers of these references.
+                let result = body($(unsafe { $crate::verifier::Place::of($place) },)+ $($($number),+)?);
+                $crate::verifier::Scalar::into_u32(result)
+            }
+            let result = $name($($crate::verifier::Place::pointer($place),)+ $($($number),+)?);
+            <$result as $crate::verifier::Scalar>::from_u32(result)
+        }
+    };
+}
+pub use __walked_once as walked_once;
+
+/// A reference that [`walked_once`] passes as a pointer.
+#[doc(hidden)]
+pub trait Place {
+    /// What it refers to.
+    type Target;
+    /// Returns the pointer.
+    fn pointer(self) -> *mut Self::Target;
+    /// Returns the reference again.
+    ///
+    /// # Safety
+    /// The pointer is from [`Self::pointer`], and its reference is not used before this one ends.
+    unsafe fn of(pointer: *mut Self::Target) -> Self;
+}
+
+impl<T> Place for &T {
+    type Target = T;
+
+    #[inline(always)]
+    fn pointer(self) -> *mut T {
+        core::ptr::from_ref(self).cast_mut()
+    }
+
+    #[inline(always)]
+    unsafe fn of(pointer: *mut T) -> Self {
+        // SAFETY: by the function's own conditions.
+        unsafe { &*pointer }
+    }
+}
+
+impl<T> Place for &mut T {
+    type Target = T;
+
+    #[inline(always)]
+    fn pointer(self) -> *mut T {
+        core::ptr::from_mut(self)
+    }
+
+    #[inline(always)]
+    unsafe fn of(pointer: *mut T) -> Self {
+        // SAFETY: by the function's own conditions.
+        unsafe { &mut *pointer }
+    }
+}
+
+/// A result of a function by [`walked_once`].
+#[doc(hidden)]
+pub trait Scalar {
+    /// Returns it as a number.
+    fn into_u32(self) -> u32;
+    /// Returns it again.
+    fn from_u32(number: u32) -> Self;
+}
+
+impl Scalar for () {
+    #[inline(always)]
+    fn into_u32(self) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn from_u32(_: u32) {}
+}
+
+impl Scalar for bool {
+    #[inline(always)]
+    fn into_u32(self) -> u32 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn from_u32(number: u32) -> Self {
+        number != 0
+    }
+}
+
+impl Scalar for u32 {
+    #[inline(always)]
+    fn into_u32(self) -> u32 {
+        self
+    }
+
+    #[inline(always)]
+    fn from_u32(number: u32) -> Self {
+        number
+    }
+}
 
 /// An integer of at most 64 bits that [`fresh`] can carry in a register.
 pub trait Register: Copy {

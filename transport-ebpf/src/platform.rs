@@ -29,7 +29,7 @@ use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
 use transport_common::transaction::{Initiator, NO_CELL};
 use transport_common::units::{Picoseconds, Ticks};
-use transport_common::verifier::opaque;
+use transport_common::verifier::{opaque, walked_once};
 
 /// `datapath::MAX_COPY` as a 64-bit value, as the registers hold it.
 const MAX_COPY: u64 = datapath::MAX_COPY as u64;
@@ -223,8 +223,21 @@ impl<const STAMPED: bool> Host for Xdp<STAMPED> {
     }
 }
 
+walked_once! {
+    /// Does the work of [`Frames::build`].
+    fn build(ctx: &mut xdp_md, s: &mut Scratch) -> bool {
+        datapath::build(&mut Xdp::<false> { ctx }, s)
+    }
+}
+
 impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
     type Cursor = PacketCursor;
+
+    #[inline(always)]
+    fn build(&mut self, s: &mut Scratch) -> bool {
+        // SAFETY: the kernel passes a valid context to the program.
+        build(unsafe { &mut *self.context() }, s)
+    }
 
     #[inline(always)]
     fn cursor(&mut self) -> PacketCursor {

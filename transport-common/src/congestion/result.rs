@@ -6,6 +6,7 @@ use super::event::{Direction, Event};
 use super::nic_time::{DelayCode, NicTime};
 use super::parameters::Parameters;
 use crate::units::{Fcwnd, InterPacketGap, Ticks};
+use crate::verifier::walked_once;
 use bytemuck::{Pod, Zeroable};
 
 /// Bits of the metadata that an engine may set. The lowest two hold OWN and belong to the datapath (D-07).
@@ -169,12 +170,12 @@ impl Outcome {
     /// Makes the result of an untrusted engine legal, and returns what was wrong with it. Windows, gap and timeout
     /// change to the nearest legal value. State is cut to its width. The caller checks the connection.
     #[inline(always)]
-    pub const fn sanitize(&mut self, parameters: &Parameters) -> Faults {
-        if self.is_legal(parameters) { Faults(0) } else { self.repair(parameters) }
+    pub fn sanitize(&mut self, parameters: &Parameters) -> Faults {
+        if self.is_legal(parameters) { Faults(0) } else { Faults(repair(self, parameters)) }
     }
 
-    #[inline(never)]
-    const fn repair(&mut self, parameters: &Parameters) -> Faults {
+    #[inline(always)]
+    const fn repair(&mut self, parameters: &Parameters) -> u32 {
         let mut faults = 0;
         let most = largest_fcwnd(parameters);
         if self.fcwnd.0 > most.0 {
@@ -212,7 +213,7 @@ impl Outcome {
         if self.cut_state() {
             faults |= Faults::STATE;
         }
-        Faults(faults)
+        faults
     }
 
     /// Returns the bitwise OR of the state fields of 24 bits.
@@ -262,6 +263,13 @@ impl Outcome {
 #[inline(always)]
 const fn largest_fcwnd(parameters: &Parameters) -> Fcwnd {
     if parameters.max_fcwnd.0 > Fcwnd::MAX.0 { Fcwnd::MAX } else { parameters.max_fcwnd }
+}
+
+walked_once! {
+    /// Does the work of [`Outcome::sanitize`]. Returns the bits of the [`Faults`].
+    fn repair(outcome: &mut Outcome, parameters: &Parameters) -> u32 {
+        outcome.repair(parameters)
+    }
 }
 
 /// The set of repairs by [`Outcome::sanitize`], as bits.

@@ -5,6 +5,7 @@ use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
 use crate::queues::Queues;
 use crate::units::Picoseconds;
+use crate::verifier::walked_once;
 
 impl Connection {
     /// Passes the event of the step, if there is one, to congestion control, at its placement.
@@ -17,21 +18,20 @@ impl Connection {
         now: Picoseconds,
     ) {
         if s.output.report.decide != 0 {
-            self.decide_event(statistics, s, queues, now);
+            decide_event(self, statistics, s, queues.settings(), now.0);
         }
     }
 
     /// Does the work of [`Self::decide`]. Never inlined: the stack of the BPF target is too small for an algorithm
     /// inside another step.
-    #[inline(never)]
+    #[inline(always)]
     fn decide_event(
         &mut self,
         statistics: &mut Statistics,
         s: &mut Step,
-        queues: &impl Queues,
+        settings: &Settings,
         now: Picoseconds,
     ) {
-        let settings = queues.settings();
         let output = &mut s.output;
         let kernel = settings.placement == Placement::Kernel as u32;
         if !kernel && settings.placement != Placement::User as u32 {
@@ -41,7 +41,7 @@ impl Connection {
         if kernel {
             statistics.congestion_events += 1;
             self.congestion.update(&mut output.event, settings, now, &mut output.outcome);
-            self.apply_outcome(statistics, s, queues, now);
+            self.apply_outcome(statistics, s, settings, now);
             return;
         }
         let admitted = self.congestion.admit(&s.input.event_queues, settings, now.ticks());
@@ -71,7 +71,7 @@ impl Connection {
             return s.output.report.raised.raise(Counter::CongestionResultUnexpected);
         }
         s.output.outcome = s.input.outcome;
-        self.apply_outcome(statistics, s, queues, now);
+        self.apply_outcome(statistics, s, queues.settings(), now);
     }
 
     /// Applies the result in the step's output, and passes its effects to packet delivery and to the path.
@@ -80,11 +80,11 @@ impl Connection {
         &mut self,
         statistics: &mut Statistics,
         s: &mut Step,
-        queues: &impl Queues,
+        settings: &Settings,
         now: Picoseconds,
     ) {
         statistics.congestion_results += 1;
-        let applied = self.congestion.apply(&mut s.output.outcome, queues.settings());
+        let applied = self.congestion.apply(&mut s.output.outcome, settings);
         if applied.repaired {
             statistics.congestion_repairs += 1;
             s.output.report.raised.raise(Counter::CongestionResultRepaired);
@@ -118,5 +118,18 @@ impl Connection {
         statistics.path_changes += 1;
         let who = (self.endpoint.peer_cid.0 as u64) << 40;
         self.endpoint.path.change(self.security.last_iv.0 ^ who ^ (now.ticks().0 as u64) << 32);
+    }
+}
+
+walked_once! {
+    /// Does the work of [`Connection::decide`].
+    fn decide_event(
+        c: &mut Connection,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        settings: &Settings;
+        now: u64
+    ) -> () {
+        c.decide_event(statistics, s, settings, Picoseconds(now));
     }
 }

@@ -5,11 +5,11 @@ use super::{Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests,
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{AckVerdict, Acknowledgement, Arrival, NackReport, NackVerdict, Window};
-use crate::queues::Queues;
+use crate::queues::{QueuePair, Queues};
 use crate::transaction::{CompletionCode, Held};
 use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
 use crate::units::{FalconTime, Picoseconds, Ticks};
-use crate::verifier::bounded;
+use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
 
@@ -103,8 +103,8 @@ impl Entry {
         let verdict = self.connection.delivery.judge(ack);
         if verdict == AckVerdict::Applied {
             if self.connection.delivery.tuning.rack_tlp != 0 {
-                self.note_delivered(ack, Window::Data, times);
-                self.note_delivered(ack, Window::Request, times);
+                note_delivered(self, ack, &times, Window::Data.index() as u32);
+                note_delivered(self, ack, &times, Window::Request.index() as u32);
             }
             if ack.selective != 0 || ack.data_base != self.connection.delivery.data().tx.base {
                 self.acknowledge_window(ack, queues, Window::Data);
@@ -118,17 +118,25 @@ impl Entry {
 
     /// Lets RACK-TLP note what an acknowledgement shows to be delivered of one window, before it is applied. One window
     /// at a time, because the bitmaps of both do not fit the stack of a BPF program.
-    #[inline(never)]
-    fn note_delivered(&mut self, ack: &Acknowledgement, window: Window, AckTimes { now, rtt }: AckTimes) {
+    #[inline(always)]
+    fn note_delivered(&mut self, ack: &Acknowledgement, window: Window, AckTimes { now, rtt }: &AckTimes) {
         let Self { connection: c, tables } = self;
-        let mut times = c.congestion.path_times(now);
+        let mut times = c.congestion.path_times(*now);
         // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
-        times.min_rtt = times.min_rtt.min(rtt);
+        times.min_rtt = times.min_rtt.min(*rtt);
         tables.rack.note_delivered(&c.delivery, &tables.packets, ack, window, &times);
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn acknowledge_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
+        match queues.page() {
+            Some(page) => acknowledge_window(self, ack, page, window.index() as u32),
+            None => self.acknowledge_any_window(ack, queues, window),
+        }
+    }
+
+    #[inline(never)]
+    fn acknowledge_any_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
         let Self { connection: c, tables } = self;
         let mut new = c.delivery.acknowledge(window, ack);
         let packets = &mut tables.packets[window.index()];
@@ -350,5 +358,19 @@ fn nack_report(p: &Packet) -> NackReport {
         window: if p.nack_window != 0 { Window::Request } else { Window::Data },
         code: p.nack_code,
         rnr_timeout_code: p.rnr_timeout_code,
+    }
+}
+
+walked_once! {
+    /// Does the work of [`Entry::acknowledge_window`] for the queues in the application's page.
+    fn acknowledge_window(entry: &mut Entry, ack: &Acknowledgement, queues: &QueuePair; window: u32) -> () {
+        entry.acknowledge_any_window(ack, queues, Window::from_index(window));
+    }
+}
+
+walked_once! {
+    /// Does the work of [`Entry::note_delivered`].
+    fn note_delivered(entry: &mut Entry, ack: &Acknowledgement, times: &AckTimes; window: u32) -> () {
+        entry.note_delivered(ack, Window::from_index(window), times);
     }
 }

@@ -11,7 +11,7 @@ use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Kind, TRANSACTIONS, Transaction};
 use crate::ulp::rdma;
 use crate::units::{Deadline, FalconTime, Picoseconds};
-use crate::verifier::bounded;
+use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
 
@@ -99,7 +99,7 @@ pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
 #[inline(always)]
 pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
     if entry.connection.delivery.retransmit.is_due(now) {
-        on_retransmission_timer(entry, now);
+        on_retransmission_timer(entry, now.0);
     }
     let Entry { connection: c, tables } = entry;
     if c.target.rnr_timer.is_due(now) {
@@ -113,10 +113,16 @@ pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTim
     }
 }
 
-/// Lets packet delivery find the packets that timed out. If one is exhausted, the connection fails (F-11-6), and
-/// the initiator learns which transactions were in exhausted packets.
-#[inline(never)]
-fn on_retransmission_timer(entry: &mut Entry, now: FalconTime) {
+walked_once! {
+    /// Lets packet delivery find the packets that timed out. If one is exhausted, the connection fails (F-11-6), and
+    /// the initiator learns which transactions were in exhausted packets.
+    fn on_retransmission_timer(entry: &mut Entry; now: u32) -> () {
+        expire(entry, FalconTime(now));
+    }
+}
+
+#[inline(always)]
+fn expire(entry: &mut Entry, now: FalconTime) {
     let Entry { connection: c, tables } = entry;
     let [mut data, mut request] = c.delivery.on_timer(&mut tables.packets, now, c.congestion.rto);
     if c.delivery.tuning.rack_tlp != 0 {

@@ -187,7 +187,7 @@ fn transmit<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) -> Turn {
     if s.step.output.packet.present == 0 {
         return Turn::Drop;
     }
-    if emit::build(p, s) {
+    if p.build(s) {
         p.raise(Counter::SentByEngine);
         return Turn::Transmit;
     }

@@ -12,7 +12,7 @@ mod platform;
 mod receive;
 mod scratch;
 
-pub use emit::{FALCON_AT, MAX_FRAME_BYTES, UDP_AT};
+pub use emit::{FALCON_AT, MAX_FRAME_BYTES, UDP_AT, build};
 pub use engine::{Turn, engine, redeliver};
 pub use exchange::Exchange;
 pub use parse::{mac_word, words};

@@ -48,7 +48,7 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     if s.step.output.packet.present == 0 {
         return Verdict::Drop;
     }
-    if emit::build(p, s) {
+    if p.build(s) {
         p.raise(Counter::SentInReceivedFrame);
         return Verdict::Transmit;
     }

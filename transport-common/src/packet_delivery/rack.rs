@@ -14,7 +14,7 @@ use super::{
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
-use crate::verifier::{bounded, fresh};
+use crate::verifier::{bounded, fresh, walked_once};
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
@@ -244,12 +244,12 @@ impl Rack {
         if !self.flags.contains(RackFlags::DELIVERED) {
             return false;
         }
-        let data = self.detect_in(delivery, packets, Window::Data, times);
-        let request = self.detect_in(delivery, packets, Window::Request, times);
+        let data = detect_in(self, delivery, packets, times, Window::Data.index() as u32);
+        let request = detect_in(self, delivery, packets, times, Window::Request.index() as u32);
         data || request
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn detect_in(
         &mut self,
         delivery: &mut PacketDelivery,
@@ -362,6 +362,19 @@ impl Rack {
     #[inline(always)]
     const fn probe_window(&self) -> Window {
         if self.flags.contains(RackFlags::PROBE_REQUEST) { Window::Request } else { Window::Data }
+    }
+}
+
+walked_once! {
+    /// Does the part of [`Rack::detect`] in one window.
+    fn detect_in(
+        rack: &mut Rack,
+        delivery: &mut PacketDelivery,
+        packets: &mut PacketTables,
+        times: &PathTimes;
+        window: u32
+    ) -> bool {
+        rack.detect_in(delivery, packets, Window::from_index(window), times)
     }
 }
 

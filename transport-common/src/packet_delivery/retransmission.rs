@@ -8,7 +8,7 @@ use super::{
 use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
 use crate::units::{Deadline, FalconTime, Ticks};
-use crate::verifier::{bounded, fresh};
+use crate::verifier::{bounded, fresh, walked_once};
 use crate::wire::resync::ResyncCode;
 
 /// A packet to resend.
@@ -117,16 +117,12 @@ impl PacketDelivery {
             if self.tuning.ordered != 0 { w.not_ready.trailing_zeros() } else { PACKETS as u32 };
         let first_code = packets[window as usize][packet_index(w.base.add(first_not_ready))].rnr_code;
         let mut expiry = Expiry { now, rto, limit, first_not_ready, first_code, exhausted: Bitmap128::ZERO };
-        let mut waiting = w.timed();
-        while let Some(offset) = waiting.take_lowest() {
-            bounded!();
-            self.expire_packet(&mut packets[window as usize], &mut expiry, window, fresh(offset));
-        }
+        expire_all(self, &mut packets[window as usize], &mut expiry, window.index() as u32);
         expiry.exhausted
     }
 
     /// Queues a packet if its timeout has passed. Otherwise arms the timer for it.
-    #[inline(never)]
+    #[inline(always)]
     fn expire_packet(&mut self, packets: &mut PacketTable, expiry: &mut Expiry, window: Window, offset: u32) {
         let w = &mut self.lane(window).tx;
         let packet = &mut packets[packet_index(w.base.add(offset))];
@@ -307,5 +303,17 @@ impl TxPacket {
         self.resync_code = ResyncCode::RETRANSMISSION_EXHAUSTED;
         self.attempts = 0;
         true
+    }
+}
+
+walked_once! {
+    /// Queues the packets of a window whose timeout has passed.
+    fn expire_all(delivery: &mut PacketDelivery, packets: &mut PacketTable, expiry: &mut Expiry; window: u32) -> () {
+        let window = Window::from_index(window);
+        let mut waiting = delivery.lane(window).tx.timed();
+        while let Some(offset) = waiting.take_lowest() {
+            bounded!();
+            delivery.expire_packet(packets, expiry, window, fresh(offset));
+        }
     }
 }

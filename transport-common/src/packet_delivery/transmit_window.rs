@@ -39,6 +39,12 @@ impl Window {
     pub fn index(self) -> usize {
         (opaque(self as u64) & 1) as usize
     }
+
+    /// Returns the window with this index.
+    #[inline(always)]
+    pub const fn from_index(index: u32) -> Self {
+        if index == 0 { Self::Data } else { Self::Request }
+    }
 }
 
 bitflags! {

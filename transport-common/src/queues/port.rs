@@ -23,6 +23,13 @@ pub trait Queues {
         part()
     }
 
+    /// Returns the queues in the application's page, if these are them, and not something in front of them. What works
+    /// on those can be a function that the verifier walks once.
+    #[inline(always)]
+    fn page(&self) -> Option<&QueuePair> {
+        None
+    }
+
     /// Returns the RSN after the newest posted send.
     fn send_producer(&self) -> u32;
     /// Prefetches a posted send from the application's cache.
@@ -62,6 +69,11 @@ pub trait Queues {
 }
 
 impl Queues for QueuePair {
+    #[inline(always)]
+    fn page(&self) -> Option<&QueuePair> {
+        Some(self)
+    }
+
     #[inline(always)]
     fn send_producer(&self) -> u32 {
         self.send_producer.load(Acquire)
