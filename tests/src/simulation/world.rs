@@ -17,6 +17,7 @@ use transport_common::queues::Verb;
 use transport_common::units::Fcwnd;
 
 use super::application::Flow;
+use super::causes::Arrived;
 use super::congestion;
 use super::cpus::Task;
 use super::faults::{Fault, Thread};
@@ -317,6 +318,7 @@ impl World {
         }
         observer.before_receive(index, &host.nic, &host.slots, &frame);
         let before = host.snapshot();
+        host.arrived = Arrived::of(&frame);
         let (verdict, frame) = host.nic.receive(frame);
         self.after_step(index, &before, verdict, frame, observer);
     }

@@ -133,7 +133,9 @@ impl World {
         };
         let (before, counted) = (entries(&host.nic), refusals(&host.nic));
         let (verdict, _) = host.nic.receive(frame);
-        for (after, before) in entries(&host.nic).iter().zip(&before) {
+        let after = entries(&host.nic);
+        host.note_refusals();
+        for (after, before) in after.iter().zip(&before) {
             let [after, before] = [after, before].map(|entry| bytemuck::bytes_of(&**entry));
             if after != before {
                 let changed = after.iter().zip(before).position(|(after, before)| after != before);
