@@ -21,6 +21,7 @@ use transport_common::units::Picoseconds;
 use super::causes::{Arrived, Causes, Expected, News};
 use super::cpus::{Run, Spares, Task};
 use super::faults::Thread;
+use super::ledger::is_full;
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
 use super::world::Reached;
 use super::{attention, invariants};
@@ -59,6 +60,9 @@ pub(super) struct Host {
     pub(super) scribbled: Option<usize>,
     /// Until then a [`Thread`] of its application stands still.
     stalled: [Time; 2],
+    /// The application takes no completion until a queue of them is full, and then for so long. A link may be closed
+    /// meanwhile.
+    hoards: Option<(Span, Option<usize>)>,
     /// Connections by slot, with their link and side.
     pub(super) ends: Vec<(usize, usize, usize)>,
     pub(super) slots: Vec<usize>,
@@ -105,6 +109,7 @@ impl Host {
             application: Time::ZERO,
             scribbled: None,
             stalled: [Time::ZERO; 2],
+            hoards: None,
             ends: vec![],
             slots: vec![],
             runs: vec![],
@@ -179,6 +184,24 @@ impl Host {
     pub(super) fn stall(&mut self, thread: Thread, until: Time) {
         let stalled = &mut self.stalled[thread as usize];
         *stalled = until.max(*stalled);
+    }
+
+    /// Lets its application take no completion until a queue of them has been full for a time.
+    pub(super) fn hoard(&mut self, full: Span, until: Time, closes: Option<usize>) {
+        self.stall(Thread::Completions, until);
+        self.hoards = Some((full, closes));
+    }
+
+    /// Lets its application look whether a completion queue is full that it waits for. Returns the link that is to be closed
+    /// now.
+    pub(super) fn look_at_hoard(&mut self, now: Time) -> Option<usize> {
+        let (full, closes) = self.hoards?;
+        if !self.slots.iter().any(|slot| is_full(self.nic.queue_pair(*slot))) {
+            return None;
+        }
+        self.hoards = None;
+        self.stalled[Thread::Completions as usize] = now + full;
+        closes
     }
 
     /// Whether a thread of its application runs.

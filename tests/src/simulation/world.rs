@@ -403,6 +403,9 @@ impl World {
 
     fn wake_application(&mut self, index: usize) {
         self.hosts[index].set_time(self.now);
+        if let Some(link) = self.hosts[index].look_at_hoard(self.now) {
+            self.close_link(link);
+        }
         if self.hosts[index].runs(Thread::Completions, self.now) {
             self.collect(index);
         }

@@ -31,6 +31,9 @@ impl World {
             }
             FaultKind::Silence { host, length } => self.hosts[host].silence(self.now + length),
             FaultKind::Stall { host, thread, length } => self.hosts[host].stall(thread, self.now + length),
+            FaultKind::Hoard { host, full, length, closes } => {
+                self.hosts[host].hoard(full, self.now + length, closes);
+            }
             FaultKind::Shortage { host, left, length } => {
                 self.hosts[host].withhold_cells(left);
                 let relief = Fault { at: self.now + length, kind: FaultKind::Relief { host } };
@@ -60,7 +63,7 @@ impl World {
     }
 
     /// Closes both ends of a link. [`Self::reopen`] opens it again. Returns false if it does not exist any more.
-    fn close_link(&mut self, mut link: usize) -> bool {
+    pub(super) fn close_link(&mut self, mut link: usize) -> bool {
         while let Some(successor) = self.successors.get(&link) {
             link = *successor;
         }
