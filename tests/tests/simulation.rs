@@ -26,8 +26,18 @@ const ALWAYS: [&str; 14] = [
     "tail_probes",
 ];
 /// What they reach with hostile packets and other faults.
-const WITH_FAULTS: [&str; 5] =
-    ["drop_source", "drop_spi", "drop_tunnel", "drop_unknown_cid", "congestion_lost"];
+const WITH_FAULTS: [&str; 7] = [
+    "congestion_lost",
+    "drop_source",
+    "drop_spi",
+    "drop_tunnel",
+    "drop_unknown_cid",
+    "steps_blocked_ordered",
+    "steps_blocked_unordered",
+];
+/// What a full completion queue does while its connection lives, and when its connection is closed.
+const FULL_QUEUES: [&str; 2] = ["completion_queue_full", "receives_lost"];
+const FULL_QUEUES_CLOSED: [&str; 1] = ["ends_lost"];
 
 /// Returns the seeds of one run: that of the environment, or the given number of seeds.
 fn seeds(count: u64) -> Vec<u64> {
@@ -76,13 +86,13 @@ fn operations_that_fail_say_so_and_leave_nothing_behind() {
 /// CPUs that pause, partitions, clocks that drift and jump, and hostile frames.
 #[test]
 fn every_operation_takes_effect_once_despite_faults() {
-    play(Profile::Lossy, 150, Scenario::with_faults, &WITH_FAULTS);
+    play(Profile::Lossy, 150, Scenario::with_faults, &[&WITH_FAULTS[..], &FULL_QUEUES].concat());
 }
 
 /// The same and hosts that restart.
 #[test]
 fn operations_that_fail_say_so_despite_faults() {
-    play(Profile::Exhausting, 150, Scenario::with_faults, &WITH_FAULTS);
+    play(Profile::Exhausting, 150, Scenario::with_faults, &[&WITH_FAULTS[..], &FULL_QUEUES_CLOSED].concat());
 }
 
 /// An application overwrites the page that it shares with its card, and the other connections do not notice.

@@ -1,5 +1,7 @@
 //! The applications. One [`Flow`] contains all operations from one end of a link to the other, and their results.
 
+mod op;
+
 use host_nic::HostNic;
 use rand::Rng;
 use rand::distr::weighted::WeightedIndex;
@@ -14,6 +16,8 @@ use super::scenario::{End, Link, Profile};
 use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
 
+pub use op::{Area, Kind, Op, ReceiveBuffer};
+
 /// Bytes of memory of one end of a link on its host.
 pub(crate) const END_BYTES: u64 = 15 << 20;
 /// How far the memory of an end begins before the end of a bank, of ends with an even and an odd place. The bank ends
@@ -23,107 +27,6 @@ const BEFORE_END_OF_BANK: [u64; 2] = [0x18000, 0x3000];
 const LOCAL: u64 = 5 << 20;
 /// The largest number of segments of a message.
 const SEGMENTS: usize = 4;
-
-/// The purpose of a region at a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Area {
-    /// Words for atomics: 8 for fetch-add, 8 for compare-and-swap.
-    Atomics,
-    /// Written repeatedly, in an order that matters.
-    Overlap,
-    /// Read only.
-    Constant,
-    /// At most one operation writes each byte.
-    Unique,
-    /// Registered without any right.
-    Sealed,
-    /// Not registered at all.
-    Unknown,
-}
-
-impl Area {
-    const REGISTERED: [Self; 5] = [Self::Atomics, Self::Overlap, Self::Constant, Self::Unique, Self::Sealed];
-
-    /// Returns the R_Key of the end at `place` of its host.
-    #[must_use]
-    pub fn key(self, place: usize) -> u32 {
-        1 + place as u32 * 8 + self as u32
-    }
-
-    /// Returns the offset in the end's memory, and the length in bytes.
-    #[must_use]
-    pub const fn place(self) -> (u64, u64) {
-        match self {
-            Self::Atomics => (0, 128),
-            Self::Overlap | Self::Sealed | Self::Unknown => (0x1000, 0x4000),
-            Self::Constant => (0x10000, 0x10000),
-            Self::Unique => (0x20000, 4 << 20),
-        }
-    }
-
-    const fn access(self) -> AccessFlags {
-        match self {
-            Self::Atomics => AccessFlags::REMOTE_ATOMIC,
-            Self::Overlap | Self::Unique => AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE),
-            Self::Constant => AccessFlags::REMOTE_READ,
-            Self::Sealed | Self::Unknown => AccessFlags::empty(),
-        }
-    }
-
-    /// Returns whether a request of `length` bytes at `address` that needs `rights` is within bounds and rights
-    /// (D-84).
-    #[must_use]
-    pub const fn admits(self, rights: AccessFlags, address: u64, length: u32) -> bool {
-        let size = self.place().1;
-        self.access().contains(rights)
-            && !matches!(self, Self::Unknown)
-            && address <= size
-            && length as u64 <= size - address
-    }
-}
-
-/// The kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// WRITE, with immediate or not.
-    Write,
-    /// READ.
-    Read,
-    /// Compare and swap.
-    CompareSwap,
-    /// Fetch and add.
-    FetchAdd,
-    /// A segment of a SEND.
-    Send,
-    /// An operation that the card refuses and never sends.
-    Malformed,
-}
-
-/// One operation.
-#[derive(Clone, Debug)]
-pub struct Op {
-    /// The work request as posted.
-    pub work: WorkRequest,
-    /// Its kind.
-    pub kind: Kind,
-    /// Its place at the target; any for a SEND.
-    pub area: Area,
-    /// Its data.
-    pub data: Vec<u8>,
-    /// When it was posted, as a count of the application's actions.
-    pub posted: u64,
-    /// Its result, and when it ended.
-    pub ended: Option<(u64, Completion)>,
-}
-
-/// A receive buffer at the target.
-#[derive(Clone, Copy, Debug)]
-pub struct ReceiveBuffer {
-    /// Offset in the target host's memory.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u32,
-}
 
 /// All operations from one end to the other.
 #[derive(Debug)]
@@ -146,6 +49,10 @@ pub struct Flow {
     pub receives: Vec<ReceiveBuffer>,
     /// Completions of receives, in the order the target's application found them.
     pub arrivals: Vec<Completion>,
+    /// Receives whose completion found the queue full, and was lost.
+    pub lost_receives: Vec<u64>,
+    /// Operations whose completion was lost because the connection was closed while the queue was full.
+    pub lost_ends: Vec<u32>,
     total: usize,
     depth: usize,
     keen: bool,
@@ -194,6 +101,8 @@ impl Flow {
             ops: Vec::new(),
             receives: Vec::new(),
             arrivals: Vec::new(),
+            lost_receives: Vec::new(),
+            lost_ends: Vec::new(),
             total: link.operations[side],
             depth: link.depth[side],
             keen: link.keen[side],

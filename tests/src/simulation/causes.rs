@@ -4,7 +4,9 @@
 //! for another copy, it works out from the times what can have been the reason: the timer, an acknowledgement, a probe of
 //! RACK-TLP, the end of an RNR delay. When the copy leaves, the connection must have booked it under that reason, and have
 //! told congestion control about it if it is a sign of loss, and not otherwise (F-9.1.4, F-9.1.5, F-9.1.6-9, F-10.6.2.1-3).
+//! When an acknowledgement arrives that measures something new, congestion control must be told as well (F-10.6.2.1-1).
 
+mod arrived;
 mod news;
 #[cfg(test)]
 mod tests;
@@ -16,10 +18,12 @@ use transport_common::connection::{Entry, State, Statistics};
 use transport_common::packet_delivery::{
     PACKETS, PacketFlags, PacketTables, Rack, TransmitWindow, TxPacket, Window,
 };
+use transport_common::security::SecurityDrops;
 use transport_common::units::{FalconTime, Ticks};
 use transport_common::wire::nack::rnr_timeout;
 
-pub(super) use news::Expected;
+pub(super) use arrived::Arrived;
+pub(super) use news::{Expected, News};
 
 /// Returns the data packets that the peer is known to have received, from the base of the window.
 fn received(rack: &Rack, tx: &TransmitWindow) -> Bitmap128 {
@@ -93,7 +97,11 @@ pub(super) struct Causes {
     rack: Rack,
     rto: Ticks,
     counts: Counts,
+    drops: SecurityDrops,
+    /// T1 of the last acknowledgement that was taken. 0 before the first.
     last_t1: FalconTime,
+    /// Packets, by place in the table, that an RNR NACK has come for.
+    refused: [Bitmap128; 2],
     /// Why each packet waits for another copy.
     why: [[Why; PACKETS]; 2],
     /// When the most recently sent of the delivered packets was sent. Only with RACK-TLP.
@@ -108,6 +116,8 @@ struct Look<'a> {
     /// No step that was made since the last look was later.
     now: FalconTime,
     counts: Counts,
+    /// The security check refused a packet.
+    refused: bool,
     /// The retransmission timeout with which the timers were compared.
     rto: Ticks,
     with_rack: bool,
@@ -124,7 +134,9 @@ impl Causes {
             rack: entry.tables.rack,
             rto: c.congestion.rto,
             counts: Counts::of(&entry.tables.statistics),
-            last_t1: c.congestion.last_t1,
+            drops: entry.tables.statistics.refused,
+            last_t1: FalconTime(0),
+            refused: [Bitmap128::ZERO; 2],
             why: [[Why::empty(); PACKETS]; 2],
             delivered: None,
             probed: false,
@@ -136,18 +148,33 @@ impl Causes {
         self.generation == entry.connection.generation && entry.connection.state == State::Open
     }
 
-    /// Looks at a connection after a step. Returns what congestion control in user space may be told.
+    /// Notes what the security check has refused so far.
+    pub(super) const fn note_refusals(&mut self, entry: &Entry) {
+        self.drops = entry.tables.statistics.refused;
+    }
+
+    /// Looks at a connection after a step. `arrived`: the acknowledgement that the step has processed, if it has one.
+    /// Returns what congestion control in user space may be told.
     ///
     /// # Panics
-    /// If a packet was sent again without a reason, or booked under another; the message names the clause.
-    pub(super) fn look(&mut self, entry: &Entry, placement: u32, now: FalconTime) -> Option<Expected> {
+    /// If a packet was sent again without a reason, or booked under another, or if congestion control was not told what it
+    /// must be; the message names the clause.
+    pub(super) fn look(
+        &mut self,
+        entry: &Entry,
+        arrived: Option<&Arrived>,
+        placement: u32,
+        now: FalconTime,
+    ) -> News {
         let c = &entry.connection;
         let counts = Counts::of(&entry.tables.statistics);
         // A result that comes from the queues is applied before the timers, one of the datapath after them.
         let from_queues = placement == Placement::User as u32;
         let rto = if from_queues { c.congestion.rto } else { self.rto };
         let with_rack = c.delivery.tuning.rack_tlp != 0;
-        let look = Look { entry, now, counts: counts.since(self.counts), rto, with_rack };
+        let refused = entry.tables.statistics.refused != self.drops;
+        let look = Look { entry, now, counts: counts.since(self.counts), refused, rto, with_rack };
+        let due = self.must_be_told(&look, arrived);
         if with_rack {
             self.note_news(&look);
         }
@@ -157,11 +184,11 @@ impl Causes {
             assert!(sent.is_none() || one.is_none(), "one frame carries two copies: {sent:?} and {one:?}");
             sent = sent.or(one);
         }
-        let expected = self.check_events(&look, placement, sent);
+        let news = self.check_events(&look, placement, sent, due);
         self.transmit = c.delivery.lanes.map(|lane| lane.tx);
         (self.rack, self.rto, self.counts) = (entry.tables.rack, c.congestion.rto, counts);
-        self.last_t1 = c.congestion.last_t1;
-        expected
+        self.note_refusals(entry);
+        news
     }
 
     /// Looks at the packets of a window. Returns why the one was sent that was sent again.
@@ -194,6 +221,7 @@ impl Causes {
                 "a new packet is to be sent again, and its copy was sent"
             );
             self.packets[w][index] = table[index];
+            self.refused[w].clear(index as u32);
             self.why[w][index] = if queued { Why::UNSENT } else { Why::empty() };
         }
         sent

@@ -17,6 +17,8 @@ use rand::rngs::StdRng;
 use transport_common::connection::Entry;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 
+use super::causes::Arrived;
+
 /// Bytes of a run's stack. The datapath fits the 512 bytes of a BPF program; the platform on the host needs more.
 const STACK_BYTES: usize = 128 << 10;
 /// Largest number of calls that a run makes at once.
@@ -52,6 +54,8 @@ pub(super) struct Run {
     pub(super) task: Task,
     /// It has made a step of a connection, and still has its packet in hand.
     has_stepped: bool,
+    /// The acknowledgement in its frame, until its step.
+    pub(super) arrived: Option<Arrived>,
     /// When it goes on.
     pub(super) next: Time,
 }
@@ -123,6 +127,7 @@ impl Run {
         let stack = spares.stacks.pop().unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("the address space is large enough for a small stack")
         });
+        let arrived = if task == Task::Receive { Arrived::of(&frame.bytes) } else { None };
         let mut scratch = spares.scratches.pop().unwrap_or_else(bytemuck::zeroed_box);
         scratch.poison();
         let course = Coroutine::with_stack(stack, move |stops: &Yielder<Go, bool>, go: Go| {
@@ -140,7 +145,7 @@ impl Run {
             };
             Done { verdict, frame: cpu.0.frame.bytes, scratch }
         });
-        Self { course: Some(course), task, has_stepped: false, next }
+        Self { course: Some(course), task, has_stepped: false, arrived, next }
     }
 
     /// Whether it receives a frame, and has made its step and not yet sent its packet.

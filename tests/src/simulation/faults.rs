@@ -63,6 +63,17 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
+    /// The application of a host takes no completion until a queue of them has been full for a time.
+    Hoard {
+        /// The host.
+        host: usize,
+        /// For how long a queue is full.
+        full: Span,
+        /// For how long at most, if no queue gets full.
+        length: Span,
+        /// Number of a link that is closed when a queue is full, and opened again as by [`Self::Reopen`].
+        closes: Option<usize>,
+    },
     /// Something else takes the receive cells of a host that are free, for so long.
     Shortage {
         /// The host.
@@ -137,7 +148,13 @@ impl FaultKind {
     /// Whether hosts get packets that are not of their present connections.
     #[must_use]
     pub const fn brings_strange_packets(self) -> bool {
-        matches!(self, Self::Hostile { .. } | Self::Restart { .. } | Self::Reopen { .. })
+        matches!(
+            self,
+            Self::Hostile { .. }
+                | Self::Restart { .. }
+                | Self::Reopen { .. }
+                | Self::Hoard { closes: Some(_), .. }
+        )
     }
 }
 
@@ -157,6 +174,14 @@ impl fmt::Display for Fault {
                     Thread::Receives => "posts no receive",
                 };
                 write!(f, "the application of host {host} {what} for {length:?}")
+            }
+            FaultKind::Hoard { host, full, length, closes } => {
+                write!(
+                    f,
+                    "the application of host {host} takes no completion until a queue of them has been full"
+                )?;
+                write!(f, " for {full:?}, or for {length:?}")?;
+                closes.map_or(Ok(()), |link| write!(f, "; link {link} is closed then, and opened again"))
             }
             FaultKind::Late { host, length } => {
                 write!(f, "host {host} acknowledges no request for {length:?}")
@@ -273,6 +298,7 @@ impl Scenario {
         faults.sort_by_key(|fault| fault.at);
         this.faults = faults;
         this.add_pressure();
+        this.add_hoard();
         this
     }
 

@@ -1,5 +1,7 @@
 //! A host: a card, its clock, its engine, its application.
 
+mod before;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,23 +10,34 @@ use host_nic::{FrameAtHand, HostConfig, HostNic};
 use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::congestion::event::Event;
-use transport_common::connection::{Connection, State, TRANSACTIONS};
+use transport_common::connection::State;
+use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
-use transport_common::ids::{Cid, Psn, Rsn};
-use transport_common::packet_delivery::{Gate, ReceiveWindow, TransmitWindow};
+use transport_common::ids::Cid;
 use transport_common::queues::{Queues, slot_of};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
-use super::causes::{Causes, Expected};
+use super::causes::{Arrived, Causes, Expected, News};
 use super::cpus::{Run, Spares, Task};
 use super::faults::Thread;
+use super::ledger::is_full;
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
 use super::world::Reached;
 use super::{attention, invariants};
 
+pub(super) use before::Before;
+
 /// Parts per million. A run lasts some minutes, so the product of its picoseconds and a drift fits 64 bits.
 const MILLION: i64 = 1_000_000;
+/// The counters of events that were not admitted to a queue.
+const REFUSALS: [Counter; 5] = [
+    Counter::EventRefusedBelowSecond,
+    Counter::EventRefusedBelowThird,
+    Counter::EventRefusedAboveThird,
+    Counter::EventRefusedFull,
+    Counter::EventRefusedOutstanding,
+];
 
 /// A host.
 pub(super) struct Host {
@@ -47,6 +60,9 @@ pub(super) struct Host {
     pub(super) scribbled: Option<usize>,
     /// Until then a [`Thread`] of its application stands still.
     stalled: [Time; 2],
+    /// The application takes no completion until a queue of them is full, and then for so long. A link may be closed
+    /// meanwhile.
+    hoards: Option<(Span, Option<usize>)>,
     /// Connections by slot, with their link and side.
     pub(super) ends: Vec<(usize, usize, usize)>,
     pub(super) slots: Vec<usize>,
@@ -67,6 +83,10 @@ pub(super) struct Host {
     causes: BTreeMap<usize, Causes>,
     /// What was put into the queues for congestion control in user space, by slot.
     pub(super) told: BTreeMap<usize, Vec<Expected>>,
+    /// How many events its card must have refused, at least and at most.
+    untold: [u64; 2],
+    /// The acknowledgement that the present step processes.
+    pub(super) arrived: Option<Arrived>,
     /// The last result of [`Self::when`], which is asked for before every step.
     last_due: Cell<(u64, Time)>,
     /// Number of connections so far. Each has its own place in memory.
@@ -89,6 +109,7 @@ impl Host {
             application: Time::ZERO,
             scribbled: None,
             stalled: [Time::ZERO; 2],
+            hoards: None,
             ends: vec![],
             slots: vec![],
             runs: vec![],
@@ -101,6 +122,8 @@ impl Host {
             held_cells: 0,
             causes: BTreeMap::new(),
             told: BTreeMap::new(),
+            untold: [0; 2],
+            arrived: None,
             last_due: Cell::default(),
             places: 0,
         }
@@ -161,6 +184,24 @@ impl Host {
     pub(super) fn stall(&mut self, thread: Thread, until: Time) {
         let stalled = &mut self.stalled[thread as usize];
         *stalled = until.max(*stalled);
+    }
+
+    /// Lets its application take no completion until a queue of them has been full for a time.
+    pub(super) fn hoard(&mut self, full: Span, until: Time, closes: Option<usize>) {
+        self.stall(Thread::Completions, until);
+        self.hoards = Some((full, closes));
+    }
+
+    /// Lets its application look whether a completion queue is full that it waits for. Returns the link that is to be closed
+    /// now.
+    pub(super) fn look_at_hoard(&mut self, now: Time) -> Option<usize> {
+        let (full, closes) = self.hoards?;
+        if !self.slots.iter().any(|slot| is_full(self.nic.queue_pair(*slot))) {
+            return None;
+        }
+        self.hoards = None;
+        self.stalled[Thread::Completions as usize] = now + full;
+        closes
     }
 
     /// Whether a thread of its application runs.
@@ -244,7 +285,11 @@ impl Host {
         const LONG: u64 = 3_000_000;
         let number = (0..self.runs.len()).min_by_key(|number| self.runs[*number].next)?;
         let run = &mut self.runs[number];
-        if let Some((verdict, frame)) = run.go_on(&mut self.nic, rng, &mut self.spares) {
+        let over = run.go_on(&mut self.nic, rng, &mut self.spares);
+        if over.is_some() || run.has_packet_in_hand() {
+            self.arrived = run.arrived.take();
+        }
+        if let Some((verdict, frame)) = over {
             let task = run.task;
             self.runs.swap_remove(number);
             return Some((task, verdict, frame));
@@ -264,6 +309,7 @@ impl Host {
         self.held_cells = 0;
         self.causes.clear();
         self.told.clear();
+        self.untold = [0; 2];
         self.places = 0;
         self.runs.clear();
         self.withheld.clear();
@@ -320,6 +366,8 @@ impl Host {
                 attention::check(&mut self.nic, slot, self.engines == 1);
             }
         }
+        self.arrived = None;
+        self.check_untold();
         self.check_cells(&locked);
         // A run that is not over may still ask for a service of what it has found.
         if self.interleaves() && self.runs.is_empty() {
@@ -333,25 +381,41 @@ impl Host {
     /// Looks at why a connection sends packets again, and what it tells congestion control.
     fn account(&mut self, slot: usize) {
         let entry = self.nic.entry(slot);
-        let told = match self.causes.get_mut(&slot) {
+        let News { told, untold: [least, most] } = match self.causes.get_mut(&slot) {
             Some(causes) if causes.is_of(entry) => {
                 let placement = self.nic.queue_pair(slot).settings().placement;
-                causes.look(entry, placement, self.nic.time().ticks())
+                causes.look(entry, self.arrived.as_ref(), placement, self.nic.time().ticks())
             }
-            old => {
-                let told = old.and_then(|causes| causes.last(entry));
-                self.causes.remove(&slot);
-                told
-            }
+            _ => self.causes.remove(&slot).map(|causes| causes.last(entry)).unwrap_or_default(),
         };
         if let Some(told) = told {
             self.told.entry(slot).or_default().push(told);
         }
+        self.untold = [self.untold[0] + least, self.untold[1] + most];
+    }
+
+    /// Checks that its card has counted each event that it did not put into a queue.
+    fn check_untold(&self) {
+        // A run that is not over may not have counted yet, and nobody knows what an application that scribbles has caused.
+        if !self.runs.is_empty() || self.scribbled.is_some() {
+            return;
+        }
+        let refused: u64 = REFUSALS.iter().map(|counter| self.nic.counter(*counter)).sum();
+        let [least, most] = self.untold;
+        assert!(
+            (least..=most).contains(&refused),
+            "{least} to {most} events were due and are in no queue, and {refused} were refused (F-10.6.2.1-1, D-73)"
+        );
     }
 
     /// Begins the account of a connection that was opened.
     pub(super) fn begin_account(&mut self, slot: usize) {
         self.causes.insert(slot, Causes::of(self.nic.entry(slot)));
+    }
+
+    /// Notes what its connections have refused so far: it is not of their next step.
+    pub(super) fn note_refusals(&mut self) {
+        self.causes.iter_mut().for_each(|(slot, causes)| causes.note_refusals(self.nic.entry(*slot)));
     }
 
     /// Checks that an event for congestion control in user space has its reason.
@@ -405,70 +469,7 @@ impl Host {
     }
 }
 
-/// What a connection was before a step.
-pub(super) struct Before {
-    generation: u32,
-    transmit: [TransmitWindow; 2],
-    receive_base: [Psn; 2],
-    /// The receive window of pushes.
-    pub(super) pushes: ReceiveWindow,
-    /// The oldest transaction not completed, and the next request of the peer to deliver.
-    rsn: [Rsn; 2],
-    last_iv: Picoseconds,
-}
-
-impl Before {
-    pub(super) fn of(c: &Connection) -> Self {
-        let lanes = &c.delivery.lanes;
-        Self {
-            generation: c.generation,
-            transmit: lanes.map(|lane| lane.tx),
-            receive_base: lanes.map(|lane| lane.rx.base),
-            pushes: c.delivery.data().rx,
-            rsn: [c.initiator.brsn, c.target.nrsn],
-            last_iv: c.security.last_iv,
-        }
-    }
-
-    pub(super) fn check(&self, c: &Connection) {
-        if c.generation != self.generation {
-            return;
-        }
-        assert!(!self.last_iv.is_later_than(c.security.last_iv), "an IV went backwards (D-90)");
-        let rsn = [c.initiator.brsn, c.target.nrsn];
-        let moved = |new: Rsn, old: Rsn| new.distance_from(old);
-        assert!(
-            rsn.iter().zip(self.rsn).all(|(new, old)| moved(*new, old) <= TRANSACTIONS as u32),
-            "an RSN moved backwards or too far (F-8.4.1-1, F-8.5.1-2): {:?}, {rsn:?}",
-            self.rsn
-        );
-        for ((old, base), lane) in self.transmit.iter().zip(self.receive_base).zip(&c.delivery.lanes) {
-            check_gate(old, &lane.tx, c.congestion.gate());
-            let moved = [lane.tx.base.distance_from(old.base), lane.rx.base.distance_from(base)];
-            assert!(moved.iter().all(|moved| *moved <= 128), "a base moved backwards or too far (F-9.1.1-1)");
-        }
-    }
-}
-
 fn new_card(plan: &HostPlan, host: usize) -> HostNic {
     let config = HostConfig::new(node_config_of(host));
     HostNic::new(HostConfig { cells: plan.cells, tail_room: plan.tail_room, ..config })
-}
-
-/// Checks that first transmissions of the last step obeyed the gate (F-9.1.2-1..3).
-fn check_gate(old: &TransmitWindow, new: &TransmitWindow, Gate { fabric, ncwnd }: Gate) {
-    if new.next == old.next {
-        return;
-    }
-    // What waits after an RNR NACK is not in flight (D-92).
-    let waiting = new.not_ready.count_ones();
-    let in_flight = new.in_flight() - waiting;
-    assert!(
-        in_flight <= fabric && new.in_flight() <= new.size,
-        "F-9.1.2-1: {in_flight} in flight, fcwnd {fabric}"
-    );
-    if new.outstanding_requests > old.outstanding_requests {
-        let outstanding = u32::from(new.outstanding_requests) - waiting;
-        assert!(outstanding <= ncwnd, "F-9.1.2-3: {outstanding} outstanding, ncwnd {ncwnd}");
-    }
 }

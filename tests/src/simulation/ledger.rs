@@ -3,12 +3,14 @@
 //! The applications look now and then, and the oracle at the end. The ledger sees a completion in the step that writes it,
 //! and an acknowledgement in the step that decides it, so what is wrong is found where it happens.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use host_nic::HostNic;
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::Entry;
+use transport_common::connection::{Entry, State};
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{PACKETS, PacketFlags, ReceiveWindow, Window};
-use transport_common::queues::{Completion, QueuePair, Verb, WorkFlags};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Verb, WorkFlags};
 use transport_common::wire::PacketType;
 
 use super::application::Flow;
@@ -52,15 +54,41 @@ pub(super) struct Ledger {
     arrived: Set,
     /// Own transactions before this one may be forgotten.
     released: u32,
+    /// Receives whose completion was lost, and whose message is not known.
+    nameless: u32,
+    /// Those of them that the last step has lost.
+    just_lost: u32,
+}
+
+/// What a step has lost because the completion queue was full.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    /// Receives of this end, by number.
+    pub receives: Vec<u64>,
+    /// Own transactions.
+    pub ends: Vec<u32>,
+}
+
+/// Whether a completion queue has no place for another completion.
+pub(super) fn is_full(queues: &QueuePair) -> bool {
+    let [written, taken] =
+        [&queues.completion_producer, &queues.completion_consumer].map(|n| n.load(Relaxed));
+    written.wrapping_sub(taken) >= COMPLETION_QUEUE_DEPTH as u32
 }
 
 impl Ledger {
-    /// Looks at what a step has written. `own` has the operations of this end, `peers` those of the other.
+    /// Looks at what a step has written, and returns what it has lost. `own` has the operations of this end, `peers` those
+    /// of the other.
+    ///
+    /// A completion of a receive that finds the queue full is lost ([`Receives::received`]), and so is one of a transaction
+    /// when its connection is closed. Nothing else may be.
+    ///
+    /// [`Receives::received`]: transport_common::ulp::rdma::Receives::received
     ///
     /// # Panics
     /// If a transaction ends a second time or is forgotten before it has ended, or if a receive is consumed out of turn.
-    pub(super) fn look(&mut self, queues: &QueuePair, entry: &Entry, own: &Flow, peers: &Flow) {
-        use core::sync::atomic::Ordering::Relaxed;
+    pub(super) fn look(&mut self, queues: &QueuePair, entry: &Entry, own: &Flow, peers: &Flow) -> Lost {
+        let mut lost = Lost::default();
         while let Some(completion) = queues.completion(self.seen) {
             self.seen = self.seen.wrapping_add(1);
             if matches!(completion.opcode, Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE) {
@@ -72,22 +100,31 @@ impl Ledger {
                 assert!(in_order, "F-8.4.2-1: operation {number} ended after {:?}", self.ended.last);
             }
         }
-        assert_eq!(
-            queues.receive_consumer.load(Relaxed),
-            self.arrived.count,
-            "each receive that is consumed has one completion"
+        let known = self.arrived.count + self.nameless;
+        self.just_lost = queues.receive_consumer.load(Relaxed).wrapping_sub(known);
+        assert!(
+            self.just_lost == 0 || self.just_lost == 1 && is_full(queues),
+            "F-6.1-1: each receive that is consumed has one completion, if the queue has a place for it: {} lack it",
+            self.just_lost
         );
+        self.nameless += self.just_lost;
+        lost.receives.extend((0..self.just_lost).map(|n| u64::from(known + n)));
         let end = entry.connection.initiator.brsn.distance_from(own.first);
         while self.released < end {
             let op = &own.ops[self.released as usize];
             let reported = self.ended.contains(self.released);
-            assert!(
-                reported || !op.work.flags.contains(WorkFlags::SIGNALED),
-                "F-6.1-2: operation {} is forgotten and was not reported",
-                self.released
-            );
+            if !reported && op.work.flags.contains(WorkFlags::SIGNALED) {
+                let closes = [State::Closing, State::Closed].contains(&entry.connection.state);
+                assert!(
+                    closes && is_full(queues),
+                    "F-6.1-2: operation {} is forgotten and was not reported",
+                    self.released
+                );
+                lost.ends.push(self.released);
+            }
             self.released += 1;
         }
+        lost
     }
 
     fn arrive(&mut self, completion: &Completion, peers: &Flow) {
@@ -97,7 +134,7 @@ impl Ledger {
         assert!(in_order, "F-5-1: message {number} arrived after {:?}", self.arrived.last);
         assert_eq!(
             completion.wr_id,
-            u64::from(self.arrived.count),
+            u64::from(self.arrived.count + self.nameless),
             "receives are consumed in turn, each once"
         );
         assert!(self.arrived.insert(number), "message {number} arrived twice");
@@ -109,7 +146,7 @@ impl Ledger {
     /// # Panics
     /// If there is nothing of one of them.
     pub(super) fn check_acknowledged(
-        &self,
+        &mut self,
         before: &ReceiveWindow,
         target: (&HostNic, &Entry),
         sender: &Entry,
@@ -125,6 +162,12 @@ impl Ledger {
             // What stands for a push that was given up may be acknowledged in its place (F-9.1.8-2).
             if packet.kind == PacketType::PushData && !packet.flags.contains(PacketFlags::RESYNC) {
                 let number = packet.rsn.distance_from(flow.first);
+                let seems = |arrived| flow.shows_acceptance(number, nic, arrived);
+                if self.just_lost != 0 && !seems(self.arrived.contains(number)) && seems(true) {
+                    // It has completed the receive whose completion was lost.
+                    (self.just_lost, self.nameless) = (0, self.nameless - 1);
+                    self.arrived.insert(number);
+                }
                 assert!(
                     flow.shows_acceptance(number, nic, self.arrived.contains(number)),
                     "F-6.1.1.1-2: operation {number} is acknowledged, and its ULP has not accepted it"

@@ -14,6 +14,7 @@ mod cpus;
 mod crowd;
 mod exhaustive;
 mod faults;
+mod hoard;
 mod host;
 mod hostile;
 pub mod invariants;

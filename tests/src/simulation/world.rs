@@ -17,6 +17,7 @@ use transport_common::queues::Verb;
 use transport_common::units::Fcwnd;
 
 use super::application::Flow;
+use super::causes::Arrived;
 use super::congestion;
 use super::cpus::Task;
 use super::faults::{Fault, Thread};
@@ -317,6 +318,7 @@ impl World {
         }
         observer.before_receive(index, &host.nic, &host.slots, &frame);
         let before = host.snapshot();
+        host.arrived = Arrived::of(&frame);
         let (verdict, frame) = host.nic.receive(frame);
         self.after_step(index, &before, verdict, frame, observer);
     }
@@ -401,6 +403,9 @@ impl World {
 
     fn wake_application(&mut self, index: usize) {
         self.hosts[index].set_time(self.now);
+        if let Some(link) = self.hosts[index].look_at_hoard(self.now) {
+            self.close_link(link);
+        }
         if self.hosts[index].runs(Thread::Completions, self.now) {
             self.collect(index);
         }

@@ -454,21 +454,23 @@ impl Initiator {
     }
 
     /// Retries the report of completions that did not fit into the completion queue. On an unordered connection,
-    /// such a transaction may be behind others that are still open. There, one is reported per service.
+    /// such a transaction may be behind others that are still open. Of those, one is reported per service.
     #[inline(never)]
     pub(crate) fn retry(&mut self, table: &mut Table, sends: impl Submissions) {
         if self.ordered == 0 {
             let rsn = self.oldest_unreported(table);
             let t = &mut table[index(rsn)];
             if t.state == TransactionState::Done {
-                if sends.report(rsn, t) {
-                    t.state = TransactionState::Reported;
-                    self.completed += 1;
+                if !sends.report(rsn, t) {
+                    return;
                 }
-                return;
+                t.state = TransactionState::Reported;
+                self.completed += 1;
+            } else {
+                self.completions_blocked = 0;
             }
-            self.completions_blocked = 0;
         }
+        // What was reported may be the oldest one: its place is free now (F-8.4.1-1).
         self.flush(table, sends);
     }
 

@@ -219,6 +219,27 @@ fn blocked_completion_does_not_wait_for_an_older_transaction() {
     assert_eq!(p.a.completed(), [(2, 0)]);
 }
 
+/// F-8.4.1-1: the place of a transaction whose completion was blocked is free in the service that reports it, although
+/// another completion is still blocked.
+#[test]
+fn brsn_passes_a_blocked_completion_as_soon_as_it_is_reported() {
+    for ordered in [true, false] {
+        let mut p = Pair::new(ordered);
+        fill(&p.a.queues, COMPLETION_QUEUE_DEPTH as u32);
+        p.a.post(write(0, 4));
+        p.a.post(write(0, 4));
+        p.a.drain(at(0));
+        let ack = back(&p.a, 302, 100, at(1));
+        p.a.receive(&ack, at(1));
+        assert_eq!(p.a.entry.connection.initiator.brsn.0, 1);
+        p.a.queues.completion_consumer.fetch_add(1, Ordering::Relaxed);
+        p.a.turn(at(2));
+        assert_eq!(p.a.entry.connection.initiator.brsn.0, 2, "ordered: {ordered}");
+        assert_eq!(p.a.queues.send_consumer.load(Ordering::Relaxed), 2);
+        assert!(p.a.wake, "the engine continues to try");
+    }
+}
+
 /// F-8.5.3.1-1: a pull is sent only while the target has a response slot for it, even if the window is larger.
 #[test]
 fn pulls_wait_for_credit() {

@@ -1,4 +1,5 @@
-//! What congestion control is told: each event has one reason, and each sign of loss is told once.
+//! What congestion control is told: each event has one reason, and each sign of loss and each acknowledgement that
+//! measures something is told once.
 
 use transport_common::congestion::event::{Event, EventType, RetransmitReason};
 use transport_common::congestion::nic_time::NicTime;
@@ -16,6 +17,15 @@ pub(in crate::simulation) enum Expected {
     Copy(Option<RetransmitReason>),
     /// The connection ended in the same step.
     Any,
+}
+
+/// What a step has for congestion control in user space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::simulation) struct News {
+    /// The event that was put into a queue.
+    pub(in crate::simulation) told: Option<Expected>,
+    /// How many events should have been told and were not, at least and at most. The card must have refused so many.
+    pub(in crate::simulation) untold: [u64; 2],
 }
 
 impl Expected {
@@ -46,37 +56,51 @@ impl Expected {
 
 impl Causes {
     /// Returns what congestion control was told in the step that ended the connection.
-    pub(in crate::simulation) fn last(&self, entry: &Entry) -> Option<Expected> {
-        let told = Counts::of(&entry.tables.statistics).events != self.counts.events;
-        (self.generation == entry.connection.generation && told).then_some(Expected::Any)
+    pub(in crate::simulation) fn last(&self, entry: &Entry) -> News {
+        let told = self.generation == entry.connection.generation
+            && Counts::of(&entry.tables.statistics).events != self.counts.events;
+        News { told: told.then_some(Expected::Any), untold: [0, 1] }
     }
 
-    /// Checks the events of a step against what happened in it. `sent`: why a packet was sent again, if one was. Returns
-    /// the event that was queued for user space, if one was.
+    /// Checks the events of a step against what happened in it. `sent`: why a packet was sent again, if one was. `due`:
+    /// whether an acknowledgement must be told.
     pub(super) fn check_events(
         &self,
         look: &Look<'_>,
         placement: u32,
         sent: Option<Why>,
-    ) -> Option<Expected> {
-        let (told, last_t1) = (look.counts.events, look.entry.connection.congestion.last_t1);
+        due: Option<bool>,
+    ) -> News {
+        let told = look.counts.events;
         assert!(told <= 1, "one step raises {told} events");
         let in_datapath = placement == Placement::Kernel as u32;
+        let goes_to_user = placement == Placement::User as u32;
+        assert!(told == 0 || in_datapath || goes_to_user, "constant windows, and an event (F-10.6.2.1-1)");
+        let news = |expected: Expected, least: bool, most: bool| News {
+            told: (told != 0).then_some(expected),
+            // The admission to the queues may refuse what is due.
+            untold: [least, most]
+                .map(|due| if goes_to_user { u64::from(due) - told.min(u64::from(due)) } else { 0 }),
+        };
         let Some(why) = sent else {
+            let (least, most) = (due == Some(true), due != Some(false));
+            assert!(told == 0 || most, "an event, and no acknowledgement that measures anything (F-10.1-3)");
             assert!(
-                told <= look.counts.acks && (told == 0 || last_t1 != self.last_t1),
-                "an event, and no new acknowledgement (F-10.1-3)"
+                !in_datapath || !least || told == 1,
+                "congestion control does not learn of an acknowledgement with T1 {:?} (F-10.6.2.1-1)",
+                self.last_t1
             );
-            return (told != 0).then(|| Expected::Acknowledgement(NicTime::from_falcon_time(last_t1)));
+            let t1 = NicTime::from_falcon_time(self.last_t1);
+            return news(Expected::Acknowledgement(t1), least, most);
         };
         let reason = if look.counts.early != 0 { RetransmitReason::EARLY } else { RetransmitReason::TIMEOUT };
         if look.counts.resyncs != 0 {
-            return (told != 0).then_some(Expected::Copy(None));
+            return news(Expected::Copy(None), false, true);
         }
         let asked = why.intersects(Why::ASKED | Why::UNSENT);
         let is_loss = look.counts.probes == 0 && look.counts.copies() != 0 && !asked;
         assert!(told == 0 || is_loss, "{why:?} is told as a sign of loss (F-10.6.2.1-2, D-40)");
         assert!(!in_datapath || !is_loss || told == 1, "congestion control does not learn of {why:?} (D-68)");
-        (told != 0).then_some(Expected::Copy(Some(reason)))
+        news(Expected::Copy(Some(reason)), is_loss, is_loss)
     }
 }

@@ -17,12 +17,15 @@ impl World {
         if self.scenario.scribbler == Some(link) {
             return; // nobody knows what it wanted
         }
-        let flows = &self.flows[link];
-        let (own, peers) = (&flows[side], &flows[1 - side]);
+        let [first, second] = &mut self.flows[link];
+        let (own, peers) = if side == 0 { (first, second) } else { (second, first) };
         let nic = &self.hosts[own.initiator.host].nic;
         let entry = nic.entry(own.initiator.slot);
         let ledger = &mut self.ledgers[link][side];
-        ledger.look(nic.queue_pair(own.initiator.slot), entry, own, peers);
+        let lost = ledger.look(nic.queue_pair(own.initiator.slot), entry, own, peers);
+        self.reached.add_full_queue(&entry.connection, &lost);
+        own.lost_ends.extend(lost.ends);
+        peers.lost_receives.extend(lost.receives);
         if !own.is_cut() {
             let sender = self.hosts[own.target.host].nic.entry(own.target.slot);
             ledger.check_acknowledged(&before.pushes, (nic, entry), sender, peers);
@@ -46,7 +49,9 @@ impl World {
                 assert_eq!(nic.counter(counter), 0, "{}", counter.name());
             };
             none(Counter::PlatformFault);
-            let lazy = |kind| matches!(kind, FaultKind::Stall { thread: Thread::Completions, .. });
+            let lazy = |kind| {
+                matches!(kind, FaultKind::Stall { thread: Thread::Completions, .. } | FaultKind::Hoard { .. })
+            };
             if !self.has(lazy) && self.scenario.scribbler.is_none() {
                 none(Counter::CompletionQueueFull);
             }

@@ -31,6 +31,9 @@ impl World {
             }
             FaultKind::Silence { host, length } => self.hosts[host].silence(self.now + length),
             FaultKind::Stall { host, thread, length } => self.hosts[host].stall(thread, self.now + length),
+            FaultKind::Hoard { host, full, length, closes } => {
+                self.hosts[host].hoard(full, self.now + length, closes);
+            }
             FaultKind::Shortage { host, left, length } => {
                 self.hosts[host].withhold_cells(left);
                 let relief = Fault { at: self.now + length, kind: FaultKind::Relief { host } };
@@ -60,7 +63,7 @@ impl World {
     }
 
     /// Closes both ends of a link. [`Self::reopen`] opens it again. Returns false if it does not exist any more.
-    fn close_link(&mut self, mut link: usize) -> bool {
+    pub(super) fn close_link(&mut self, mut link: usize) -> bool {
         while let Some(successor) = self.successors.get(&link) {
             link = *successor;
         }
@@ -133,7 +136,9 @@ impl World {
         };
         let (before, counted) = (entries(&host.nic), refusals(&host.nic));
         let (verdict, _) = host.nic.receive(frame);
-        for (after, before) in entries(&host.nic).iter().zip(&before) {
+        let after = entries(&host.nic);
+        host.note_refusals();
+        for (after, before) in after.iter().zip(&before) {
             let [after, before] = [after, before].map(|entry| bytemuck::bytes_of(&**entry));
             if after != before {
                 let changed = after.iter().zip(before).position(|(after, before)| after != before);

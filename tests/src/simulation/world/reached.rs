@@ -5,8 +5,10 @@ use std::fmt;
 
 use host_nic::HostNic;
 use serde::Serialize;
-use transport_common::connection::Statistics;
+use transport_common::connection::{Connection, Statistics};
 use transport_common::counters::Counter;
+
+use crate::simulation::ledger::Lost;
 
 /// How often each thing happened. What never happened is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -14,7 +16,8 @@ use transport_common::counters::Counter;
 pub struct Reached(BTreeMap<&'static str, u64>);
 
 impl Reached {
-    /// Returns how often something happened: a name of [`Counter`], or a field of [`Statistics`].
+    /// Returns how often something happened: a name of [`Counter`], a field of [`Statistics`], or what a full completion
+    /// queue did.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or_default()
@@ -49,6 +52,16 @@ impl Reached {
         ] {
             self.book(name, count);
         }
+    }
+
+    /// Adds what a full completion queue did in a step of a connection.
+    pub(in crate::simulation) fn add_full_queue(&mut self, connection: &Connection, lost: &Lost) {
+        if connection.initiator.completions_blocked != 0 {
+            let ordered = connection.initiator.ordered != 0;
+            self.book(if ordered { "steps_blocked_ordered" } else { "steps_blocked_unordered" }, 1);
+        }
+        self.book("ends_lost", lost.ends.len() as u64);
+        self.book("receives_lost", lost.receives.len() as u64);
     }
 
     fn book(&mut self, name: &'static str, count: u64) {
