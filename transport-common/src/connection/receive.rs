@@ -131,11 +131,17 @@ impl Entry {
     fn acknowledge_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
         match queues.page() {
             Some(page) => acknowledge_window(self, ack, page, window.index() as u32),
-            None => self.acknowledge_any_window(ack, queues, window),
+            None => self.acknowledge_recorded_window(ack, queues, window),
         }
     }
 
+    /// A function of its own, because there are two windows.
     #[inline(never)]
+    fn acknowledge_recorded_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
+        self.acknowledge_any_window(ack, queues, window);
+    }
+
+    #[inline(always)]
     fn acknowledge_any_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
         let Self { connection: c, tables } = self;
         let mut new = c.delivery.acknowledge(window, ack);

@@ -52,7 +52,7 @@ fn at<const AT: usize, const LEN: usize>(header: &mut [u8; HEADER_BYTES]) -> &mu
 
 /// Builds the frame of `s.step.output.packet`. Returns false if the frame is too small or the memory is out of
 /// bounds.
-#[inline(never)]
+#[inline(always)]
 pub fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
     if s.step.output.packet.ulp.resolve != 0 {
         resolve(p, s);

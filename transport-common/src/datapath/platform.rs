@@ -95,8 +95,9 @@ pub trait Frames {
     fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32>;
     /// Returns the same sum of `scratch.header`. `length` is a multiple of 4.
     fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32;
-    /// Builds the frame of `s.step.output.packet`, see [`super::build`]. A platform may make a function of its own of it.
-    #[inline(always)]
+    /// Builds the frame of `s.step.output.packet`, see [`super::build`]. A function of its own, because two parts of a
+    /// program call it.
+    #[inline(never)]
     fn build(&mut self, s: &mut Scratch) -> bool
     where
         Self: Platform + Sized,
