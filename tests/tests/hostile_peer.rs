@@ -159,7 +159,12 @@ fn a_hostile_peer_takes_neither_memory_nor_log_nor_the_connections_of_others() -
     let b = up(&pair.b, "b", &["--receive-dir", &inbox.path().to_string_lossy()])?;
     let target = IpAddr::from(pair.b.ipv4);
     let cid = a.json(&["conn", "connect", &target.to_string()])?["local_cid"].to_string();
-    let connected = b.json(&["status"])?["events"][0].clone();
+    // The end that is connected to notes it a moment after the other end has its answer.
+    let mut connected = Value::Null;
+    wait_until("B has noted the connection", || {
+        connected = b.json(&["status"]).map_or(Value::Null, |status| status["events"][0].clone());
+        connected.is_object()
+    });
     let before = (resident(b.id())?, b.log().lines().count());
 
     // Steps that begin transfers, from a peer that does not read what becomes of them.

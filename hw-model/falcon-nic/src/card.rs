@@ -4,7 +4,7 @@
 use corosensei::Yielder;
 use transport_common::connection::Entry;
 use transport_common::datapath::{
-    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
+    self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
@@ -101,6 +101,10 @@ impl<B: Backend> Host for Card<'_, B> {
 
 impl<B: Backend> Frames for Card<'_, B> {
     type Cursor = B::Cursor;
+
+    fn build(&mut self, s: &mut Scratch) -> bool {
+        datapath::build(self, s)
+    }
 
     fn cursor(&mut self) -> B::Cursor {
         let arriving = core::mem::take(&mut self.arriving);

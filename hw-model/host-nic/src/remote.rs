@@ -2,7 +2,7 @@
 
 use transport_common::connection::Entry;
 use transport_common::datapath::{
-    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
+    self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
@@ -70,6 +70,10 @@ impl<R: Reach> Host for Remote<R> {
 
 impl<R: Reach> Frames for Remote<R> {
     type Cursor = FrameCursor;
+
+    fn build(&mut self, s: &mut Scratch) -> bool {
+        datapath::build(self, s)
+    }
 
     on_the_card! {
         fn cursor(&mut self) -> FrameCursor;

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::connection::Entry;
 use transport_common::datapath::{
-    Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch, Services,
+    self, Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch,
+    Services,
 };
 use transport_common::queues::{AccessFlags, Region};
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
@@ -174,6 +175,10 @@ impl Host for Replayed {
 
 impl Frames for Replayed {
     type Cursor = PrefixCursor;
+
+    fn build(&mut self, s: &mut Scratch) -> bool {
+        datapath::build(self, s)
+    }
 
     fn cursor(&mut self) -> PrefixCursor {
         let prefix = self.player.borrow().run.prefix;

@@ -95,15 +95,9 @@ pub trait Frames {
     fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32>;
     /// Returns the same sum of `scratch.header`. `length` is a multiple of 4.
     fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32;
-    /// Builds the frame of `s.step.output.packet`, see [`super::build`]. A function of its own, because two parts of a
-    /// program call it.
-    #[inline(never)]
-    fn build(&mut self, s: &mut Scratch) -> bool
-    where
-        Self: Platform + Sized,
-    {
-        super::build(self, s)
-    }
+    /// Builds the frame of `s.step.output.packet` by `build` of this crate's datapath. A function of its own, because two
+    /// parts of a program call it.
+    fn build(&mut self, s: &mut Scratch) -> bool;
 }
 
 /// The memory that applications registered. Offsets are in the node's memory and may be any number.

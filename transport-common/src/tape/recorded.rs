@@ -3,8 +3,8 @@
 use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest};
 use crate::connection::Entry;
 use crate::datapath::{
-    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Platform, Scratch, Services, Turn,
-    Verdict,
+    self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Platform, Scratch, Services,
+    Turn, Verdict,
 };
 use crate::queues::Region;
 use crate::units::{Picoseconds, Ticks};
@@ -173,6 +173,11 @@ impl<P: Platform> Host for Recorded<'_, P> {
 
 impl<P: Platform> Frames for Recorded<'_, P> {
     type Cursor = P::Cursor;
+
+    #[inline(never)]
+    fn build(&mut self, s: &mut Scratch) -> bool {
+        datapath::build(self, s)
+    }
 
     #[inline(always)]
     fn cursor(&mut self) -> P::Cursor {
