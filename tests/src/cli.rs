@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::Namespace;
+use crate::{Host, Namespace};
 use crate::checks::PATIENCE;
 
 /// Returns the program, built once from the same sources as the test.
@@ -130,6 +130,16 @@ impl NodeProcess {
     pub fn up(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
         let node = Self::spawn(host, directory, name, |socket| up(socket, options))?;
         node.answering()
+    }
+
+    /// Runs a node on the interface and the IPv4 address of a host, with further options of `tiercel up`.
+    ///
+    /// # Errors
+    /// As [`up`](Self::up).
+    pub fn on(host: &Host, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
+        let address = host.ipv4.to_string();
+        let place = ["--interface", Host::INTERFACE, "--address", &address];
+        Self::up(host, directory, name, &[&place, options].concat())
     }
 
     /// Runs a program that serves a node, started as `program FILE SOCKET`, in a host, and waits until the node

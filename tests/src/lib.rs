@@ -25,6 +25,7 @@ pub mod nodes;
 pub mod operations;
 #[cfg(feature = "model")]
 pub mod path_cost;
+pub mod ratchet;
 pub mod raw_peer;
 pub mod routed;
 #[cfg(feature = "model")]

@@ -122,14 +122,7 @@ fn what_blocks_cannot_do_is_refused() -> Result<()> {
 fn the_command_line_connects_for_blocks() -> Result<()> {
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
-    let up = |host: &Host, name| {
-        NodeProcess::up(
-            host,
-            directory.path(),
-            name,
-            &["--interface", Host::INTERFACE, "--address", &host.ipv4.to_string()],
-        )
-    };
+    let up = |host, name| NodeProcess::on(host, directory.path(), name, &[]);
     let a = up(&pair.a, "a")?;
     let b = up(&pair.b, "b")?;
     let key = b.json(&["mr", "register", "4096"])?["key"].to_string();

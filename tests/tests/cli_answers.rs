@@ -38,9 +38,7 @@ impl Nodes {
 }
 
 fn up(host: &Host, directory: &TempDir, name: &str, options: &[&str]) -> Result<NodeProcess> {
-    let address = host.ipv4.to_string();
-    let place = ["--interface", Host::INTERFACE, "--address", &address];
-    NodeProcess::up(host, directory.path(), name, &[&place, options].concat())
+    NodeProcess::on(host, directory.path(), name, options)
 }
 
 /// Returns the JSON output of a command that must fail with `code`.

@@ -182,8 +182,7 @@ fn a_wrong_preparation_is_diagnosed() -> Result<()> {
     diagnosed(&["--rkey", &key], "refuses a fetch-and-add")?;
     reset()?;
 
-    let place = ["--interface", Host::INTERFACE, "--address", &bench.pair.b.ipv4.to_string()];
-    let own = NodeProcess::up(&bench.pair.b, bench.directory.path(), "own", &place)?;
+    let own = NodeProcess::on(&bench.pair.b, bench.directory.path(), "own", &[])?;
     diagnosed(&[], "a node runs on veth0")?;
     own.ok(&["down"])?;
     Ok(())

@@ -35,13 +35,8 @@ impl Nodes {
     /// Brings the nodes up. `prefix` runs the node that stores files.
     fn up_in(directory: TempDir, inbox: PathBuf, options: &[&str], prefix: Option<&str>) -> Result<Self> {
         let pair = Pair::direct()?;
-        let (at_a, at_b) = (pair.a.ipv4.to_string(), pair.b.ipv4.to_string());
-        let a = NodeProcess::up(
-            &pair.a,
-            directory.path(),
-            "a",
-            &["--interface", Host::INTERFACE, "--address", &at_a],
-        )?;
+        let at_b = pair.b.ipv4.to_string();
+        let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
         let own = ["--interface", Host::INTERFACE, "--address", &at_b, "--receive-dir", text(&inbox)?];
         let b = match prefix {
             None => NodeProcess::up(&pair.b, directory.path(), "b", &[&own[..], options].concat())?,
@@ -183,8 +178,7 @@ fn what_the_peer_says_is_true_here() -> Result<()> {
     nodes.a.ok(&["down"])?;
     nodes.a.ended()?;
     let own = nodes.pair.a.ipv4.to_string();
-    let options = ["--interface", Host::INTERFACE, "--address", &own];
-    nodes.a = NodeProcess::up(&nodes.pair.a, nodes.directory.path(), "a", &options)?;
+    nodes.a = NodeProcess::on(&nodes.pair.a, nodes.directory.path(), "a", &[])?;
     nodes.b.json(&["conn", "connect", &own])?;
     let connection = nodes.a.json(&["conn", "connect", &peer])?;
     nodes.cid = connection["local_cid"].to_string();

@@ -150,13 +150,9 @@ fn a_hostile_peer_takes_neither_memory_nor_log_nor_the_connections_of_others() -
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     let inbox = TempDir::new()?;
     pair.a.ip(&format!("address add {HOSTILE}/24 dev {}\n", Host::INTERFACE))?;
-    let up = |host: &Host, name: &str, options: &[&str]| {
-        let address = host.ipv4.to_string();
-        let arguments = [&["--interface", Host::INTERFACE, "--address", &address], options].concat();
-        NodeProcess::up(host, directory.path(), name, &arguments)
-    };
-    let a = up(&pair.a, "a", &[])?;
-    let b = up(&pair.b, "b", &["--receive-dir", &inbox.path().to_string_lossy()])?;
+    let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
+    let receive = ["--receive-dir", &inbox.path().to_string_lossy()];
+    let b = NodeProcess::on(&pair.b, directory.path(), "b", &receive)?;
     let target = IpAddr::from(pair.b.ipv4);
     let cid = a.json(&["conn", "connect", &target.to_string()])?["local_cid"].to_string();
     // The end that is connected to notes it a moment after the other end has its answer.
@@ -341,13 +337,9 @@ fn a_peer_that_misbehaves_in_a_transfer_ends_only_that() -> Result<()> {
     let batch: String =
         (0..peers).map(|n| format!("address add {}/24 dev {}\n", address(n), Host::INTERFACE)).collect();
     pair.a.ip(&batch)?;
-    let up = |host: &Host, name: &str, options: &[&str]| {
-        let address = host.ipv4.to_string();
-        let arguments = [&["--interface", Host::INTERFACE, "--address", &address], options].concat();
-        NodeProcess::up(host, directory.path(), name, &arguments)
-    };
-    let a = up(&pair.a, "a", &[])?;
-    let b = up(&pair.b, "b", &["--receive-dir", &inbox.path().to_string_lossy()])?;
+    let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
+    let receive = ["--receive-dir", &inbox.path().to_string_lossy()];
+    let b = NodeProcess::on(&pair.b, directory.path(), "b", &receive)?;
     std::fs::write(inbox.path().join(KEPT), "kept")?;
     let target = IpAddr::from(pair.b.ipv4);
     let cid = a.json(&["conn", "connect", &target.to_string()])?["local_cid"].to_string();
@@ -420,9 +412,7 @@ fn a_peer_that_misbehaves_while_the_data_path_is_proven_is_not_connected() -> Re
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     pair.a.ip(&format!("address add {HOSTILE}/24 dev {}\n", Host::INTERFACE))?;
-    let address = pair.b.ipv4.to_string();
-    let options = ["--interface", Host::INTERFACE, "--address", &address];
-    let b = NodeProcess::up(&pair.b, directory.path(), "b", &options)?;
+    let b = NodeProcess::on(&pair.b, directory.path(), "b", &[])?;
     let counted = || b.json(&["stats"]).map(|stats| stats["connection_manager"].clone());
     for (fault, counter) in [
         (Fault::Stalls, "silent"),

@@ -19,10 +19,8 @@ const DATA: usize = 1 << 20;
 fn up(host: &Host, directory: &Path, name: &str) -> Result<NodeProcess> {
     let inbox = directory.join(format!("inbox-{name}"));
     std::fs::create_dir_all(&inbox)?;
-    let address = host.ipv4.to_string();
     let inbox = inbox.to_str().context("a plain path")?;
-    let options = ["--interface", Host::INTERFACE, "--address", &address, "--receive-dir", inbox];
-    NodeProcess::up(host, directory, name, &options)
+    NodeProcess::on(host, directory, name, &["--receive-dir", inbox])
 }
 
 /// Connects `a` to `b` and returns the CID at `a`.

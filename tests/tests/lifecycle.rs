@@ -49,9 +49,7 @@ impl TwoProcesses {
 }
 
 fn up(host: &Host, directory: &TempDir, name: &str, options: &[&str]) -> Result<NodeProcess> {
-    let address = host.ipv4.to_string();
-    let arguments = [&["--interface", Host::INTERFACE, "--address", &address], options].concat();
-    NodeProcess::up(host, directory.path(), name, &arguments)
+    NodeProcess::on(host, directory.path(), name, options)
 }
 
 /// Returns the id and the attachment mode of the XDP program on a host's interface.

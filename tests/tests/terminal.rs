@@ -54,11 +54,8 @@ fn a_copy_leaves_the_terminal_as_it_was() -> Result<()> {
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     let inbox = directory.path().join("inbox");
     std::fs::create_dir(&inbox)?;
-    let up = |host: &Host, name| {
-        let (address, inbox) = (host.ipv4.to_string(), inbox.display().to_string());
-        let options = ["--interface", Host::INTERFACE, "--address", &address, "--receive-dir", &inbox];
-        NodeProcess::up(host, directory.path(), name, &options)
-    };
+    let receive = ["--receive-dir", &inbox.display().to_string()];
+    let up = |host, name| NodeProcess::on(host, directory.path(), name, &receive);
     let (a, _b) = (up(&pair.a, "a")?, up(&pair.b, "b")?);
     let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
     let file = directory.path().join("file");

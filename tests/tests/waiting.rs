@@ -11,15 +11,7 @@ use tiercel_tests::{Host, Pair, need_root};
 
 /// Two nodes and a connection.
 fn connected(pair: &Pair, directory: &TempDir) -> Result<(NodeProcess, NodeProcess, String)> {
-    let up = |host: &Host, name: &str| {
-        let address = host.ipv4.to_string();
-        NodeProcess::up(
-            host,
-            directory.path(),
-            name,
-            &["--interface", Host::INTERFACE, "--address", &address],
-        )
-    };
+    let up = |host, name| NodeProcess::on(host, directory.path(), name, &[]);
     let (a, b) = (up(&pair.a, "a")?, up(&pair.b, "b")?);
     let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
     Ok((a, b, cid))

@@ -100,11 +100,7 @@ fn generic_mode_has_no_hardware_timestamps() -> Result<()> {
 fn people_are_told_where_timestamps_come_from() -> Result<()> {
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
-    let up = |host: &Host, name: &str, more: &[&str]| {
-        let address = host.ipv4.to_string();
-        let options = [&["--interface", Host::INTERFACE, "--address", &address], more].concat();
-        NodeProcess::up(host, directory.path(), name, &options)
-    };
+    let up = |host, name, more: &[&str]| NodeProcess::on(host, directory.path(), name, more);
     let mut a = up(&pair.a, "a", &["--hardware-timestamps", "true"])?;
     let b = up(&pair.b, "b", &[])?;
     let connection = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?;
