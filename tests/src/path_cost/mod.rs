@@ -124,6 +124,8 @@ struct Pair {
     a: Card,
     b: Card,
     now: Picoseconds,
+    /// The last request.
+    last: Vec<u8>,
 }
 
 impl Pair {
@@ -151,10 +153,20 @@ impl Pair {
         Ok(counts)
     }
 
+    /// Receives the last request again. The next one comes after [`STEP`].
+    fn copy(&mut self) -> Result<Count> {
+        self.step();
+        let (answer, count) = self.b.receive(&self.last.clone())?;
+        ensure!(answer.is_none(), "a copy is answered at once");
+        Ok(count)
+    }
+
     fn exchange(&mut self) -> Result<[Count; 3]> {
         self.step();
         let (sent, engine) = self.a.turn()?;
-        let (answer, wire) = self.b.receive(&sent.context("nothing was sent")?)?;
+        let sent = sent.context("nothing was sent")?;
+        self.last.clone_from(&sent);
+        let (answer, wire) = self.b.receive(&sent)?;
         let Some(mut frame) = answer else { return Ok([engine, wire, Count::default()]) };
         let (more, back) = self.a.receive(&frame)?;
         // What an answer asks for goes on until nobody replies.
@@ -175,12 +187,13 @@ impl Pair {
 /// # Errors
 /// If the programs and the model do not do the same, or an operation does not go the way that is expected.
 pub fn counts() -> Result<Vec<(&'static str, Count)>> {
-    let mut pair = Pair { a: Card::new(0)?, b: Card::new(1)?, now: STEP };
+    let mut pair = Pair { a: Card::new(0)?, b: Card::new(1)?, now: STEP, last: vec![] };
     for n in 0..BEFORE {
         pair.operations(if n % 2 == 0 { Verb::WRITE } else { Verb::READ })?;
     }
     let [write, placed, _] = typical(&mut pair, Verb::WRITE, false)?;
     let [_, acknowledged, ack] = typical(&mut pair, Verb::WRITE, true)?;
+    let copies = [pair.copy()?, pair.copy()?, pair.copy()?];
     let [read, answered, taken] = typical(&mut pair, Verb::READ, true)?;
     Ok(vec![
         ("WRITE: the engine sends it", write),
@@ -190,6 +203,9 @@ pub fn counts() -> Result<Vec<(&'static str, Count)>> {
         ("READ: the engine sends the request", read),
         ("READ: the target answers", answered),
         ("READ: the initiator takes the answer", taken),
+        ("a copy, the first", copies[0]),
+        ("a copy, the second", copies[1]),
+        ("a copy, the third", copies[2]),
     ])
 }
 
