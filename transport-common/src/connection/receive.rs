@@ -254,7 +254,7 @@ impl Entry {
             }
             Arrival::Duplicate => requests::on_duplicate(self, s, queues, now),
             Arrival::New => {
-                self.connection.delivery.ack.copies = 0;
+                self.connection.delivery.ack.new_received();
                 if s.input.packet.kind == PacketType::PullData {
                     return self.on_answer(s, queues, now);
                 }

@@ -36,22 +36,30 @@ impl PacketDelivery {
 
     /// Plans the ACK of a packet that was received before: it says nothing new (D-22, D-93). It follows the last ACK by
     /// [`Tuning::repeat_interval`], and is due at once if that is over. A packet that asks for an ACK waits for the
-    /// coalescing time at most. An ACK that is planned already answers the copy too. A storm of copies, in which each is rarer than the coalescing time, would otherwise cost
-    /// an ACK each.
+    /// coalescing time at most, once after a silence of that interval: the next ones share its ACKs. An ACK that is planned
+    /// already answers the copy too. Otherwise a storm of copies would cost an ACK for each coalescing time, or for each copy
+    /// if these are rarer.
     #[inline(never)]
     pub fn acknowledge_copy(&mut self, ack_request: bool, now: FalconTime) {
-        let planned = self.ack.coalescing.is_armed();
-        if ack_request && planned {
-            return self.coalesce_ack(now);
-        }
         let (interval, silence) = (self.tuning.repeat_interval(), now.since(self.ack.sent));
-        if planned || silence >= interval {
-            self.ack.pending |= !planned as u16;
+        let over = silence >= interval;
+        let sooner = ack_request && (over || self.ack.hastened == 0);
+        self.ack.hastened &= !over as u8;
+        if self.ack.coalescing.is_armed() {
+            if sooner {
+                self.ack.hastened = 1;
+                self.coalesce_ack(now);
+            }
+            return;
+        }
+        if over {
+            self.ack.pending = 1;
             return;
         }
         let rest = Ticks(interval.0 - silence.0);
-        let asked = ack_request && self.tuning.ack_coalescing < rest;
-        let wait = if asked { self.tuning.ack_coalescing } else { rest };
+        let sooner = sooner && self.tuning.ack_coalescing < rest;
+        self.ack.hastened |= sooner as u8;
+        let wait = if sooner { self.tuning.ack_coalescing } else { rest };
         self.ack.coalescing = Deadline::at(now.after(wait));
     }
 

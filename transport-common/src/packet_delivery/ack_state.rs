@@ -28,7 +28,10 @@ pub struct AckState {
     /// 1: an ACK is due at once, and was not sent yet.
     pub pending: u16,
     /// 1: a response asked the peer for a packet, whose frame can carry the pending ACK.
-    pub frame_asked: u16,
+    pub frame_asked: u8,
+    /// 1: an ACK that says nothing new was planned sooner, because a packet asked for it. The next ones keep their distance
+    /// (D-93).
+    pub hastened: u8,
     /// Error accumulator of the AR fraction (D-81).
     pub request_credit: u16,
     /// Packets received in a row that had been received before. Saturates.
@@ -40,6 +43,13 @@ pub struct AckState {
 }
 
 impl AckState {
+    /// Notes a packet that had not been received before.
+    #[inline(always)]
+    pub fn new_received(&mut self) {
+        self.copies = 0;
+        self.hastened = 0;
+    }
+
     /// Counts a packet that had been received before. Returns whether the peer seems not to get our
     /// acknowledgements: more than `threshold` such packets came in a row, and their number is a power of two. So a
     /// window of copies leads to a few attempts, not to one for each packet.

@@ -5,6 +5,7 @@ use transport_common::counters::Counter;
 use transport_common::packet_delivery::Window;
 use transport_common::queues::Verb;
 use transport_common::units::{Deadline, Fcwnd, Ticks};
+use transport_common::wire::PacketType;
 
 use crate::harness::*;
 
@@ -304,7 +305,41 @@ fn a_copy_is_acknowledged_at_once_after_a_silence() {
     assert_eq!(p.b.receive(&sent[0], at(360)), None);
     sent[0].packet.ack_request = 1;
     assert_eq!(p.b.receive(&sent[0], at(370)), None);
-    assert_eq!(p.b.drain(at(379)).len(), 1, "one that asks does not wait for one that does not");
+    assert_eq!(p.b.drain(at(475)), [], "another that asks shares the next ACK");
+    assert_eq!(p.b.drain(at(478)).len(), 1, "128 us after the last");
+    sent[0].packet.ack_request = 0;
+    p.b.receive(&sent[0], at(700)).expect("the first copy after a silence");
+    assert_eq!(p.b.receive(&sent[0], at(710)), None);
+    sent[0].packet.ack_request = 1;
+    assert_eq!(p.b.receive(&sent[0], at(720)), None);
+    assert_eq!(p.b.drain(at(729)).len(), 1, "one that asks does not wait for one that does not");
+}
+
+/// D-93: copies that ask, and Resyncs, share one ACK in 128 us in a storm, after a first one within a coalescing time.
+#[test]
+fn copies_that_ask_share_acks_in_a_storm() {
+    for resync in [false, true] {
+        let (mut p, mut sent) = pair(true, &[true, true]);
+        sent[0].packet.ack_request = 1;
+        p.b.receive(&sent[0], at(10)).expect("it asks for an ACK");
+        let mut copy = sent[0].clone();
+        if resync {
+            copy.packet.kind = PacketType::Resync;
+            copy.packet.resync_type = PacketType::PushData;
+        }
+        let mut acks = Vec::new();
+        let (first, repeated) = (200, 128);
+        for now in first..first + 20 * repeated {
+            acks.extend(p.b.receive(&copy, at(now)).map(|_| now));
+            acks.extend(p.b.drain(at(now)).iter().map(|_| now));
+        }
+        assert_eq!(acks[0], first, "at once after a silence");
+        assert!((20..=22).contains(&acks.len()), "{acks:?}");
+        assert!(acks[1] <= first + 9, "once within a coalescing time");
+        assert!(acks[1..].windows(2).all(|two| two[1] - two[0] >= repeated), "{acks:?}");
+        p.b.receive(&sent[1], at(first + 20 * repeated));
+        assert_eq!(p.b.drain(at(first + 20 * repeated + 9)).len(), 1, "a new packet does not wait");
+    }
 }
 
 /// D-93: with a long coalescing time, a repeated ACK waits for that time and not for a multiple of it.
