@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{Host, Namespace};
 use crate::checks::PATIENCE;
+use crate::{Host, Namespace};
 
 /// Returns the program, built once from the same sources as the test.
 ///

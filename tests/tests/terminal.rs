@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tiercel_tests::cli::{NodeProcess, program};
-use tiercel_tests::{Host, Pair, need_root};
+use tiercel_tests::{Pair, need_root};
 
 /// A terminal, like a serial console: the end that a program has, and the other one.
 struct Terminal {

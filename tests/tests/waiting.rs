@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tiercel_tests::checks::wait_until;
 use tiercel_tests::cli::{NodeProcess, program};
-use tiercel_tests::{Host, Pair, need_root};
+use tiercel_tests::{Pair, need_root};
 
 /// Two nodes and a connection.
 fn connected(pair: &Pair, directory: &TempDir) -> Result<(NodeProcess, NodeProcess, String)> {

@@ -1,7 +1,7 @@
 //! `cargo xtask defects`: puts defects back into the core, one at a time, and lets the simulation find them.
 //!
 //! Each file of `tests/defects` is a patch with a description, and the options with which `cargo xtask sim` has to find
-//! it. The patches are applied in a copy of the sources below cargo's target directory, which is built in a target
+//! it, or the test of the core that fails with it. The patches are applied in a copy of the sources below cargo's target directory, which is built in a target
 //! directory of its own: cargo takes two copies of a workspace for one. The checkout and what is built of it stay as they
 //! are.
 
@@ -57,12 +57,32 @@ struct Defect {
     name: String,
     /// What is wrong, in a sentence.
     what: String,
-    /// Options of the simulation.
-    options: String,
+    /// The command that finds it.
+    by: Search,
     /// What became of it.
     result: Outcome,
     /// Time for building and playing, seconds.
     seconds: u64,
+}
+
+/// How a defect is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Search {
+    /// By the simulation, with these options.
+    Simulation { options: String },
+    /// By a test of the core.
+    Test { name: String },
+}
+
+impl Search {
+    /// Reads it from the description of a patch.
+    fn read(text: &str) -> Option<Self> {
+        let line =
+            |what| text.lines().find_map(|line| line.strip_prefix(what)).map(|rest| rest.trim().to_owned());
+        let options = line("Options: ").map(|options| Self::Simulation { options });
+        options.or_else(|| line("Test: ").map(|name| Self::Test { name }))
+    }
 }
 
 /// What became of a defect.
@@ -73,8 +93,12 @@ enum Outcome {
     Untried,
     /// A check failed.
     Found { seed: u64, message: String },
+    /// The test failed.
+    Failed,
     /// No check failed.
     NotFound { seeds: u64 },
+    /// The test passed.
+    Passed,
     /// The patch does not apply, or its sources do not compile.
     DoesNotFit { why: String },
 }
@@ -116,7 +140,7 @@ pub(crate) fn defects(options: &Options, progress: &Progress) -> Result<ExitCode
         defect.seconds = begin.elapsed().as_secs();
         progress.say(&format!("{}: {}", defect.name, defect.result));
     }
-    let passed = defects.iter().all(|one| matches!(one.result, Outcome::Found { .. }));
+    let passed = defects.iter().all(|one| one.result.is_found());
     let report = Report { defects, passed };
     if options.json {
         println!("{}", serde_json::to_string(&report)?);
@@ -141,14 +165,13 @@ fn read_all(dir: &Path) -> Result<Vec<Defect>> {
     Ok(defects)
 }
 
-/// Reads the description of a patch: its first line, and the line with the options.
+/// Reads the description of a patch: its first line, and the line that says how it is found.
 fn describe(name: String, text: &str) -> Result<Defect> {
     let what = text.lines().next().unwrap_or_default().trim().to_owned();
-    let options = text.lines().find_map(|line| line.strip_prefix("Options: "));
-    let options = options.with_context(|| format!("{PATCHES}/{name}.patch has no line `Options: ...`"))?;
+    let by = Search::read(text)
+        .with_context(|| format!("{PATCHES}/{name}.patch has no line `Options: ...` or `Test: ...`"))?;
     ensure!(!what.is_empty(), "{PATCHES}/{name}.patch does not begin with a description");
-    let options = options.trim().to_owned();
-    Ok(Defect { name, what, options, result: Outcome::Untried, seconds: 0 })
+    Ok(Defect { name, what, by, result: Outcome::Untried, seconds: 0 })
 }
 
 /// A copy of the sources, and the simulation that is built from it.
@@ -204,7 +227,10 @@ impl Copy {
         if let Err(error) = self.apply(defect, &[]) {
             return Ok(Outcome::DoesNotFit { why: error.to_string() });
         }
-        let outcome = self.find(&defect.options);
+        let outcome = match &defect.by {
+            Search::Simulation { options } => self.find(options),
+            Search::Test { name } => self.run_test(name),
+        };
         self.apply(defect, &["--reverse"])?;
         outcome
     }
@@ -231,6 +257,42 @@ impl Copy {
             None => Outcome::NotFound { seeds: played.seeds },
         })
     }
+
+    /// Runs a test of the core.
+    fn run_test(&self, name: &str) -> Result<Outcome> {
+        let mut test = cargo();
+        test.args([
+            "test",
+            "--package",
+            "transport-common",
+            "--lib",
+            "--tests",
+            "--no-fail-fast",
+            "--",
+            name,
+        ]);
+        test.current_dir(&self.dir).env("CARGO_TARGET_DIR", &self.target);
+        let output = test.output().context("cannot start cargo test")?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok(told_by_test(name, &String::from_utf8_lossy(&text)))
+    }
+}
+
+/// Returns what the output of a run of one test says about a defect.
+fn told_by_test(name: &str, output: &str) -> Outcome {
+    let ended = |how| {
+        let end = format!("{name} ... {how}");
+        output.lines().any(|line| line.starts_with("test ") && line.ends_with(&end))
+    };
+    if ended("FAILED") {
+        Outcome::Failed
+    } else if ended("ok") {
+        Outcome::Passed
+    } else {
+        Outcome::DoesNotFit {
+            why: format!("no test {name} was run: {}", output.lines().last().unwrap_or_default()),
+        }
+    }
 }
 
 /// Returns a build script that writes empty files in place of the XDP programs.
@@ -256,6 +318,21 @@ fn remove_others(dir: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+impl Outcome {
+    fn is_found(&self) -> bool {
+        matches!(self, Self::Found { .. } | Self::Failed)
+    }
+}
+
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simulation { options } => write!(f, "cargo xtask sim {options}"),
+            Self::Test { name } => write!(f, "cargo test --package transport-common {name}"),
+        }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -264,6 +341,8 @@ impl fmt::Display for Outcome {
                 write!(f, "found by seed {seed}: {}", message.lines().next().unwrap_or_default())
             }
             Self::NotFound { seeds } => write!(f, "NOT FOUND in {seeds} seeds"),
+            Self::Failed => f.write_str("found: the test fails"),
+            Self::Passed => f.write_str("NOT FOUND: the test passes"),
             Self::DoesNotFit { why } => write!(f, "DOES NOT FIT: {why}"),
         }
     }
@@ -271,10 +350,10 @@ impl fmt::Display for Outcome {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Defect { name, what, options, result, seconds } in &self.defects {
-            writeln!(f, "{name}: {what}\n    cargo xtask sim {options}, {seconds} s: {result}")?;
+        for Defect { name, what, by, result, seconds } in &self.defects {
+            writeln!(f, "{name}: {what}\n    {by}, {seconds} s: {result}")?;
         }
-        let found = self.defects.iter().filter(|one| matches!(one.result, Outcome::Found { .. })).count();
+        let found = self.defects.iter().filter(|one| one.result.is_found()).count();
         writeln!(f, "{found} of {} defects found", self.defects.len())
     }
 }
@@ -292,16 +371,27 @@ mod tests {
         for defect in &defects {
             let text = fs::read_to_string(dir.join(format!("{}.patch", defect.name))).expect("readable");
             assert!(text.contains("\n--- a/") && text.contains("\n+++ b/"), "{}", defect.name);
-            assert!(defect.options.starts_with("--"), "{defect:?}");
+            match &defect.by {
+                Search::Simulation { options } => assert!(options.starts_with("--"), "{defect:?}"),
+                Search::Test { name } => assert!(!name.contains(' '), "{defect:?}"),
+            }
         }
     }
 
     #[test]
     fn a_patch_without_options_is_refused() {
         let refused = describe("x".to_owned(), "Something is wrong.\n").expect_err("no options");
-        assert!(refused.to_string().contains("Options:"), "{refused}");
+        assert!(refused.to_string().contains("`Options: ...` or `Test: ...`"), "{refused}");
         let refused = describe("x".to_owned(), "\nOptions: --seeds 1\n").expect_err("no description");
         assert!(refused.to_string().contains("description"), "{refused}");
+    }
+
+    #[test]
+    fn a_test_that_is_not_there_finds_nothing() {
+        let told = |output| told_by_test("it", output);
+        assert!(told("running 1 test\ntest a::it ... FAILED\n").is_found());
+        assert_eq!(told("running 1 test\ntest a::it ... ok\n"), Outcome::Passed);
+        assert!(matches!(told("running 0 tests\n"), Outcome::DoesNotFit { .. }));
     }
 
     /// A patch applies to the sources as they are. `cargo xtask defects` says whether the simulation finds it.

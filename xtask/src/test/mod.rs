@@ -186,9 +186,9 @@ mod tests {
             tests.add(ended);
         }
         assert_eq!(tests.tally, Tally { passed: 6, failed: 1, skipped: 0 });
-        assert_eq!((tests.faults, tests.failed), (
-            vec!["tests: c died".to_owned()],
-            vec!["tests: 1 of b failed, see above".to_owned()],
-        ));
+        assert_eq!(
+            (tests.faults, tests.failed),
+            (vec!["tests: c died".to_owned()], vec!["tests: 1 of b failed, see above".to_owned()],)
+        );
     }
 }

@@ -9,7 +9,10 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::suite::Suite;
-use crate::{proof, shell::{cargo, target_dir}};
+use crate::{
+    proof,
+    shell::{cargo, target_dir},
+};
 
 /// Suites that take longest, the longest first. They begin first, so that none of them is alone at the end.
 const LONGEST: [&str; 12] = [
@@ -77,8 +80,8 @@ pub(super) fn suites(arguments: &[&str]) -> Result<Vec<Suite>> {
 fn programs(messages: &str) -> Result<Vec<Suite>> {
     let mut suites = vec![];
     for line in messages.lines().filter(|line| line.starts_with('{')) {
-        let message: Message =
-            serde_json::from_str(line).with_context(|| format!("cargo says what nobody understands: {line}"))?;
+        let message: Message = serde_json::from_str(line)
+            .with_context(|| format!("cargo says what nobody understands: {line}"))?;
         if message.reason != "compiler-artifact" || !message.profile.is_some_and(|profile| profile.test) {
             continue;
         }
@@ -105,7 +108,8 @@ mod tests {
     fn programs_run_in_their_packages() {
         let library = PROGRAM.replace(r#""test":true"#, r#""test":false"#);
         let unit = PROGRAM.replace(r#""/clone/target/debug/deps/soak-1""#, "null");
-        let text = format!("{PROGRAM}\n{library}\n{unit}\n{{\"reason\":\"build-finished\",\"success\":true}}\n");
+        let text =
+            format!("{PROGRAM}\n{library}\n{unit}\n{{\"reason\":\"build-finished\",\"success\":true}}\n");
         let suites = programs(&text).unwrap();
         assert_eq!(suites.len(), 1);
         assert_eq!(suites[0].name, "soak");

@@ -35,9 +35,13 @@ impl Suite {
     pub(super) fn run(self) -> Ended {
         let started = Instant::now();
         let (output, tally, fault) = match watch(self.command) {
-            Ok((output, tally, true)) if tally != Tally::default() || is_empty(&output) => (output, tally, None),
+            Ok((output, tally, true)) if tally != Tally::default() || is_empty(&output) => {
+                (output, tally, None)
+            }
             Ok((output, tally, false)) if tally.failed > 0 => (output, tally, None),
-            Ok((output, tally, _)) => (output, tally, Some("did not build, or ended without a result".to_owned())),
+            Ok((output, tally, _)) => {
+                (output, tally, Some("did not build, or ended without a result".to_owned()))
+            }
             Err(error) => (vec![], Tally::default(), Some(format!("{error:#}"))),
         };
         Ended { name: self.name, output, tally, fault, took: started.elapsed() }
@@ -143,7 +147,8 @@ mod tests {
         assert_eq!((ended.tally.passed, ended.fault), (1, None));
         let left_behind = std::fs::read_to_string(&note).unwrap();
         // The shell's own kill: a bare Debian has no program of that name.
-        let killed = Command::new("sh").args(["-c", &format!("kill {}", left_behind.trim())]).status().unwrap();
+        let killed =
+            Command::new("sh").args(["-c", &format!("kill {}", left_behind.trim())]).status().unwrap();
         assert!(killed.success(), "the process still runs when the result is available");
         std::fs::remove_file(note).unwrap();
     }

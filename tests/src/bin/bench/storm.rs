@@ -154,7 +154,8 @@ impl<'a> Storm<'a> {
                     for slice in 0..SLICES {
                         // Which of both comes first changes, so that no drift of the machine's speed favours one.
                         for nobody in [slice % 2 == 0, slice % 2 != 0] {
-                            let (kind, sum) = if nobody { (Kind::Nobody, &mut without) } else { (kind, &mut with) };
+                            let (kind, sum) =
+                                if nobody { (Kind::Nobody, &mut without) } else { (kind, &mut with) };
                             let rates = self.run(kind, rate, duration / SLICES)?;
                             (0..2).for_each(|n| sum[n] += rates[n] / f64::from(SLICES));
                         }
