@@ -21,9 +21,9 @@ const RATCHET: [Line<3>; 8] = [
 /// See [`Column::slack`].
 const SLACK: u64 = 3;
 const COLUMNS: [Column; 3] = [
-    Column { unit: "instructions", slack: SLACK },
-    Column { unit: "different instructions", slack: SLACK },
-    Column { unit: "returns", slack: SLACK },
+    Column { unit: "instructions", slack: SLACK, both_ways: true },
+    Column { unit: "different instructions", slack: SLACK, both_ways: true },
+    Column { unit: "returns", slack: SLACK, both_ways: true },
 ];
 
 #[test]
