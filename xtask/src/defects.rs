@@ -1,9 +1,9 @@
 //! `cargo xtask defects`: puts defects back into the core, one at a time, and lets the simulation find them.
 //!
 //! Each file of `tests/defects` is a patch with a description, and the options with which `cargo xtask sim` has to find
-//! it, or the test of the core that fails with it. The patches are applied in a copy of the sources below cargo's target directory, which is built in a target
-//! directory of its own: cargo takes two copies of a workspace for one. The checkout and what is built of it stay as they
-//! are.
+//! it, or the test of the core that fails with it. The patches are applied in a copy of the sources below cargo's target
+//! directory, which is built in a target directory of its own: cargo takes two copies of a workspace for one. The checkout
+//! and what is built of it stay as they are.
 
 use std::{
     collections::BTreeSet,

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::suite::Suite;
@@ -63,6 +63,7 @@ pub(super) fn suites(arguments: &[&str]) -> Result<Vec<Suite>> {
         bail!("the tests did not build");
     }
     let mut suites = programs(&String::from_utf8_lossy(&listed.stdout))?;
+    ensure!(!suites.is_empty(), "cargo names no test program");
     let mut documentation = cargo();
     documentation.args(["test", "--workspace", "--doc", "--no-fail-fast", "--"]);
     suites.push(Suite { name: "documentation".to_owned(), command: documentation });
