@@ -36,15 +36,15 @@ impl PacketDelivery {
 
     /// Plans the ACK of a packet that was received before: it says nothing new (D-22, D-93). It follows the last ACK by
     /// [`Tuning::repeat_interval`], and is due at once if that is over. A packet that asks for an ACK waits for the
-    /// coalescing time at most, once after a silence of that interval: the next ones share its ACKs. An ACK that is planned
-    /// already answers the copy too. Otherwise a storm of copies would cost an ACK for each coalescing time, or for each copy
-    /// if these are rarer.
+    /// coalescing time at most, once after a silence of that interval or a new packet: the next ones share its ACKs. An ACK
+    /// that is planned already answers the copy too. Otherwise a storm of copies would cost an ACK for each coalescing time,
+    /// or for each copy if these are rarer.
     #[inline(never)]
     pub fn acknowledge_copy(&mut self, ack_request: bool, now: FalconTime) {
         let (interval, silence) = (self.tuning.repeat_interval(), now.since(self.ack.sent));
         let over = silence >= interval;
-        let sooner = ack_request && (over || self.ack.hastened == 0);
         self.ack.hastened &= !over as u8;
+        let sooner = ack_request && self.ack.hastened == 0;
         if self.ack.coalescing.is_armed() {
             if sooner {
                 self.ack.hastened = 1;

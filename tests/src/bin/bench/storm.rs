@@ -148,25 +148,11 @@ impl<'a> Storm<'a> {
         let mut figures = vec![];
         for (pace, rate) in [("flood", None), ("steady", Some(STEADY))] {
             for kind in Kind::HOSTILE {
-                let mut ran = vec![];
-                for _ in 0..rounds {
-                    let (mut without, mut with) = ([0.0; 2], [0.0; 2]);
-                    for slice in 0..SLICES {
-                        // Which of both comes first changes, so that no drift of the machine's speed favours one.
-                        for nobody in [slice % 2 == 0, slice % 2 != 0] {
-                            let (kind, sum) =
-                                if nobody { (Kind::Nobody, &mut without) } else { (kind, &mut with) };
-                            let rates = self.run(kind, rate, duration / SLICES)?;
-                            (0..2).for_each(|n| sum[n] += rates[n] / f64::from(SLICES));
-                        }
-                    }
-                    let ([others, frames], [without, _]) = (with, without);
-                    ran.push([others, without, others / without, frames]);
-                }
+                let ran = (0..rounds).map(|_| self.round(kind, rate, duration)).collect::<Result<Vec<_>>>()?;
                 self.survives().with_context(|| format!("after {}", kind.name()))?;
                 done(kind.name());
                 let median = |n: usize| {
-                    let mut values: Vec<f64> = ran.iter().map(|values| values[n]).collect();
+                    let mut values: Vec<f64> = ran.iter().map(|values: &[f64; 4]| values[n]).collect();
                     values.sort_by(f64::total_cmp);
                     values[values.len() / 2]
                 };
@@ -188,6 +174,22 @@ impl<'a> Storm<'a> {
     /// The number of steps of [`Self::measure`].
     pub(crate) const fn steps() -> usize {
         2 * Kind::HOSTILE.len()
+    }
+
+    /// Lets a storm and one on no connection take turns for `duration` each. Returns the rate of the other connection
+    /// during both, million WRITEs per second, their ratio, and the rate of the storm, frames per second.
+    fn round(&self, kind: Kind, rate: Option<u64>, duration: Duration) -> Result<[f64; 4]> {
+        let (mut without, mut with) = ([0.0; 2], [0.0; 2]);
+        for slice in 0..SLICES {
+            // Which of both comes first changes, so that no drift of the machine's speed favours one.
+            for nobody in [slice % 2 == 0, slice % 2 != 0] {
+                let (kind, sum) = if nobody { (Kind::Nobody, &mut without) } else { (kind, &mut with) };
+                let rates = self.run(kind, rate, duration / SLICES)?;
+                (0..2).for_each(|n| sum[n] += rates[n] / f64::from(SLICES));
+            }
+        }
+        let ([others, frames], [without, _]) = (with, without);
+        Ok([others, without, others / without, frames])
     }
 
     /// Returns the rate of the other connection, million WRITEs per second, and that of the storm, frames per second.
