@@ -55,6 +55,22 @@ pub enum Misfit {
         #[serde(serialize_with = "psns")]
         expected: (Psn, Psn),
     },
+    /// What makes the peer submit operations does not.
+    #[error(
+        "the command of --trigger ended with {how}, and no packet of the {operation} that it was to submit came: run it by \
+         hand with FALCON_OPERATION={operation}, FALCON_BYTES={bytes} and FALCON_CID={}, and correct it", .cid.0
+    )]
+    Trigger {
+        /// The operation.
+        operation: &'static str,
+        /// Its bytes.
+        bytes: u32,
+        /// The connection at the peer.
+        #[serde(serialize_with = "number")]
+        cid: Cid,
+        /// How the command ended.
+        how: String,
+    },
     /// The peer refuses an operation on the region.
     #[error(
         "the peer refuses a {operation} in the first {REGION_BYTES} bytes of the region with R_Key {}: name a region of the \

@@ -105,6 +105,7 @@ fn one(
         Err(Stop::Fail { expected, found }) => Verdict::Fail { expected, found },
         Err(Stop::Skip(reason)) => Verdict::Skipped { reason },
         Err(Stop::Io(error)) => return Err(error.into()),
+        Err(Stop::Misfit(misfit)) => return Err((*misfit).into()),
     };
     let frames = session.take_log();
     if verdict == Verdict::Pass {
@@ -116,12 +117,13 @@ fn one(
     Ok(checked(check, verdict, frames, start))
 }
 
-/// Returns what a step between checks returned. Only the interface can make it fail.
+/// Returns what a step between checks returned. Only the interface or the preparation can make it fail.
 fn tolerate<T>(outcome: Outcome<T>) -> Result<Option<T>, RunError> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(Stop::Io(error)) => Err(error.into()),
-        Err(_) => Ok(None),
+        Err(Stop::Misfit(misfit)) => Err((*misfit).into()),
+        Err(Stop::Fail { .. } | Stop::Skip(_)) => Ok(None),
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Session<'w> {
     pulls: Vec<Pull>,
     /// The peer's operations that are not known to have ended.
     tickets: Vec<Ticket>,
+    /// Whether the peer has sent a request of its own.
+    has_requested: bool,
     /// The peer's retransmission timeout for its requests, once it was measured.
     pub timeout: Option<PicosecondSpan>,
     /// The bases in the tester's packets: data and request.
@@ -98,6 +100,7 @@ impl<'w> Session<'w> {
             seen_rsn: rx.rsn,
             pulls: Vec::new(),
             tickets: Vec::new(),
+            has_requested: false,
             timeout: None,
             bases: (rx.data_psn, rx.request_psn),
             peer_bases: (tx.data_psn, tx.request_psn),

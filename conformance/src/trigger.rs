@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use transport_common::ids::Cid;
 
@@ -17,12 +17,19 @@ pub enum Operation {
     Read,
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Operation {
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Write => "write",
             Self::Read => "read",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
@@ -64,6 +71,12 @@ pub trait Trigger {
     /// If that cannot be found out.
     fn completion(&mut self, ticket: Ticket) -> io::Result<Option<Completion>>;
 
+    /// Returns how the trigger itself failed, if an operation ended in error and that is known.
+    fn failure(&self, ticket: Ticket) -> Option<String> {
+        let _ = ticket;
+        None
+    }
+
     /// Returns whether the trigger sees completions.
     fn sees_completions(&self) -> bool;
 }
@@ -82,7 +95,7 @@ pub struct CommandTrigger {
 #[derive(Debug)]
 struct Running {
     child: Child,
-    ended: Option<Completion>,
+    ended: Option<ExitStatus>,
 }
 
 impl CommandTrigger {
@@ -116,9 +129,17 @@ impl Trigger for CommandTrigger {
         if running.ended.is_none()
             && let Some(status) = running.child.try_wait()?
         {
-            running.ended = Some(if status.success() { Completion::Success } else { Completion::Error });
+            running.ended = Some(status);
         }
-        Ok(running.ended)
+        let completion = |status: ExitStatus| {
+            if status.success() { Completion::Success } else { Completion::Error }
+        };
+        Ok(running.ended.map(completion))
+    }
+
+    fn failure(&self, ticket: Ticket) -> Option<String> {
+        let ended = self.children.get(ticket.0)?.ended?;
+        (!ended.success()).then(|| ended.to_string())
     }
 
     fn sees_completions(&self) -> bool {
@@ -195,6 +216,7 @@ mod tests {
         assert_eq!(tickets, [Ticket(0), Ticket(1)]);
         assert_eq!(ended(&mut trigger, tickets[0]), Completion::Success);
         assert_eq!(ended(&mut trigger, tickets[1]), Completion::Error);
+        assert_eq!(tickets.map(|ticket| trigger.failure(ticket)), [None, Some("exit status: 1".to_owned())]);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::io;
 
 use serde::Serialize;
 
+use crate::greeting::Misfit;
+
 /// Why a check ends before its end.
 #[derive(Debug)]
 pub enum Stop {
@@ -18,6 +20,8 @@ pub enum Stop {
     Skip(String),
     /// The interface or the trigger failed.
     Io(io::Error),
+    /// The preparation does not fit the peer, so nothing can be judged.
+    Misfit(Box<Misfit>),
 }
 
 /// The result of a step of a check.

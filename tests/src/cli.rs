@@ -268,8 +268,16 @@ impl NodeProcess {
     /// # Errors
     /// If the signal cannot be sent.
     pub fn terminate(&self) -> Result<()> {
+        self.signal(libc::SIGTERM)
+    }
+
+    /// Sends a signal to the node, for example SIGSTOP.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn signal(&self, number: i32) -> Result<()> {
         // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
-        match unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) } {
+        match unsafe { libc::kill(self.child.id() as i32, number) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error().into()),
         }

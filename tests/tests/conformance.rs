@@ -201,9 +201,16 @@ fn operations_that_do_not_come_are_explained() -> Result<()> {
     for text in ["nobody has submitted the write in 300 ms", "give a --trigger", "0 failed, 2 skipped"] {
         assert!(by_hand.stdout.contains(text), "no \"{text}\" in {}", by_hand.stdout);
     }
-    let failing = bench.test(&[&options[..], &["F-9-6", "--trigger", "exit 3"]].concat())?;
-    assert_eq!(failing.code, 7, "{failing:?}");
-    assert!(failing.stdout.contains("the trigger ended with an error"), "{failing:?}");
+    // A command that fails is the user's mistake, and no clause is judged by it. It is named once.
+    let all = ["--role", "initiator", "--start-within", "300ms", "--trigger"];
+    for (command, how) in [("exit 3", "exit status: 3"), ("/nonexistent/submit.sh", "exit status: 127")] {
+        let failing = bench.test(&[&all[..], &[command]].concat())?;
+        assert_eq!(failing.code, 2, "{failing:?}");
+        for text in [how, "the command of --trigger", "FALCON_OPERATION="] {
+            assert!(failing.stderr.contains(text), "no \"{text}\" in {failing:?}");
+        }
+        assert!(!failing.stdout.contains("FAIL"), "{failing:?}");
+    }
     Ok(())
 }
 

@@ -118,6 +118,7 @@ fn an_application_that_overwrites_its_page_harms_nobody() -> Result<()> {
         }
         for node in [&nodes.a, &nodes.b] {
             assert_eq!(counter(node, Counter::LockTimeout), 0, "no step held a lock for long");
+            assert_eq!(counter(node, Counter::TransactionTableBroken), 0, "no table was broken");
         }
         block_on(round(&nodes.at_a, &local, &remote, 1)).context("afterwards")?;
     }

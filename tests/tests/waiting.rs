@@ -1,7 +1,7 @@
 //! Commands that wait: what they say, how they end in time, and what an interrupt leaves behind.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -44,6 +44,51 @@ fn a_send_without_a_receive_says_what_it_waits_for_and_ends_in_time() -> Result<
     Ok(())
 }
 
+/// Sends SIGINT to a child that has not been waited for.
+fn interrupt(child: &Child) {
+    // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_interrupt_ends_a_watch_between_its_lines() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let (a, _b, cid) = connected(&pair, &directory)?;
+    let mut watch = Command::new(program())
+        .arg("--socket")
+        .arg(a.socket())
+        .args(["conn", "watch", &cid, "--interval", "100ms", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(watch.stdout.take().context("it is piped")?).lines();
+    lines.next().context("it watches")??;
+    interrupt(&watch);
+    lines.try_for_each(|line| line.map(drop))?; // it ends, so this does
+    let ended = watch.wait_with_output()?;
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted"), "{ended:?}");
+    Ok(())
+}
+
+/// A node that is stopped answers nothing: a command has its own end.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn no_command_waits_for_a_stopped_node_for_longer_than_it_was_told() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
+    a.signal(libc::SIGSTOP)?;
+    for command in [&["status"][..], &["down"], &["conn", "list"], &["stats"]] {
+        let late = a.run(&[command, &["--timeout", "300ms"]].concat())?;
+        assert_eq!(late.code, 1, "{command:?}: {}", late.stderr);
+        assert!(late.stderr.contains("no answer within 300ms"), "{command:?}: {}", late.stderr);
+    }
+    a.signal(libc::SIGCONT)
+}
+
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn an_interrupt_says_what_it_leaves_behind() -> Result<()> {
@@ -61,8 +106,7 @@ fn an_interrupt_says_what_it_leaves_behind() -> Result<()> {
     // The first line comes when the operation has waited for a while.
     let waiting = lines.next().context("it says something")??;
     assert!(waiting.starts_with("waiting: the SEND on connection"), "{waiting}");
-    // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
-    assert_eq!(unsafe { libc::kill(send.id() as i32, libc::SIGINT) }, 0);
+    interrupt(&send);
     let rest: Vec<String> = lines.collect::<std::io::Result<_>>()?;
     assert_eq!(send.wait()?.code(), Some(130));
     let last = rest.last().context("it says what is left")?;

@@ -10,6 +10,7 @@ use transport_common::wire::resync::Resync;
 
 use super::Session;
 use crate::draft::Draft;
+use crate::greeting::Misfit;
 use crate::received::Received;
 use crate::trigger::{Completion, Operation, Ticket, Wanted};
 use crate::verdict::{Outcome, Stop};
@@ -90,6 +91,14 @@ impl Session<'_> {
         self.tickets.clear();
     }
 
+    /// Returns what is wrong with the trigger, if an operation that it was to submit ended in error before the peer has
+    /// sent any request of its own.
+    pub fn misfit_of_trigger(&self, operation: Operation, ticket: Ticket) -> Option<Misfit> {
+        let how = self.trigger.as_ref().filter(|_| !self.has_requested)?.failure(ticket)?;
+        let (bytes, cid) = (OPERATION_BYTES, self.subject.peer_cid);
+        Some(Misfit::Trigger { operation: operation.name(), bytes, cid, how })
+    }
+
     /// Returns the RSN that the peer's next request has to have.
     pub const fn seen_rsn(&self) -> Rsn {
         self.seen_rsn
@@ -147,6 +156,7 @@ impl Session<'_> {
 
     /// Notes a request of the peer that arrives for the first time, or its replacement.
     pub(super) fn note_request(&mut self, received: &Received, is_new: bool) {
+        self.has_requested |= is_new;
         match received.header() {
             Some(FalconHeader::PullRequest(request)) if is_new => {
                 self.pulls.push(Pull { rsn: request.base.rsn, request_length: request.request_length });

@@ -183,7 +183,7 @@ impl Harness {
         }
         let mut first = reading.time;
         if redelivered && let Some(earlier) = bracket.first_step(&case.entry, after, reading) {
-            first = earlier;
+            first = reading.or_earlier(earlier);
         }
         if looks && !reading.exact {
             // The wheel keeps the latest tick that it was given. The service uses the same reading.

@@ -269,12 +269,32 @@ pub(super) struct Reading {
     pub(super) exact: bool,
 }
 
+impl Reading {
+    /// Returns the reading of an earlier step, of which only the tick is known. In the tick of this one it is this one: then
+    /// what looks like a second step may be the only one, and the packet that it sent shows the picosecond.
+    pub(super) fn or_earlier(self, earlier: Picoseconds) -> Picoseconds {
+        if self.exact && earlier.ticks() == self.time.ticks() { self.time } else { earlier }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
-    use super::{CLEAR_AHEAD, CLEAR_BEHIND, FalconTime, clear_of_all};
+    use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
+
+    use super::{CLEAR_AHEAD, CLEAR_BEHIND, FalconTime, Reading, clear_of_all};
+
+    #[test]
+    fn an_estimate_in_the_tick_of_a_reading_is_that_reading() {
+        let tick = Picoseconds(1_000_000 << Ticks::PICOS_SHIFT);
+        let reading = Reading { time: tick.after(PicosecondSpan(24_888)), exact: true };
+        assert_eq!(reading.or_earlier(tick), reading.time);
+        let before = Picoseconds(999_999 << Ticks::PICOS_SHIFT);
+        assert_eq!(reading.or_earlier(before), before);
+        assert_eq!(Reading { exact: false, ..reading }.or_earlier(tick), tick);
+    }
 
     /// Whatever is compared with the time since a packet was sent: the comparison ends the same way during the whole case.
     #[test]

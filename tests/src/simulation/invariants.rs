@@ -19,23 +19,11 @@ const _: () = assert!(
         && TransactionState::Submitted as u32 == 0
 );
 
-/// Checks an entry.
+/// Checks an entry. All of this holds whatever the application writes into its queues.
 ///
 /// # Panics
 /// If an invariant is broken; the message names the clause.
 pub fn check(entry: &Entry) {
-    check_delivery(entry);
-    if entry.connection.state == State::Open {
-        transactions(&entry.connection, &entry.tables);
-        timers(&entry.connection, &entry.tables);
-    }
-}
-
-/// Checks what holds whatever the application writes into its queues.
-///
-/// # Panics
-/// If an invariant is broken; the message names the clause.
-pub(super) fn check_delivery(entry: &Entry) {
     let c = &entry.connection;
     if c.state != State::Open {
         return;
@@ -53,6 +41,8 @@ pub(super) fn check_delivery(entry: &Entry) {
     );
     responses(c, &entry.tables);
     requests(c, &entry.tables);
+    transactions(c, &entry.tables);
+    timers(c, &entry.tables);
 }
 
 /// Returns the entries of a table whose `state` is not 0, with their places. It looks at eight entries at once, because

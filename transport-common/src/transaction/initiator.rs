@@ -113,26 +113,29 @@ impl Initiator {
         self.stamped = self.released;
     }
 
-    /// Returns the RSN after the newest submitted transaction. The application's counter is untrusted: a counter
-    /// that claims more than the table holds, or that is behind requests already looked at, counts as nothing new.
+    /// Returns the RSN after the newest submitted transaction. An ordered connection reads the application's counter only
+    /// when all known requests are used up. On an unordered one a pull may overtake pushes that wait at the gate, even a
+    /// pull that was just submitted.
     #[inline(always)]
     pub(crate) fn submitted(&mut self, sends: impl Submissions) -> Rsn {
-        let Self { brsn, released, next, next_pull, known, .. } = *self;
-        let looked_at = if next.is_before(next_pull) { next_pull } else { next };
-        let looked_at = if looked_at.is_before(brsn) { brsn } else { looked_at };
-        let is_new = |counter: Rsn| {
-            counter.distance_from(released) <= TRANSACTIONS as u32 && looked_at.is_before(counter)
-        };
-        // On an unordered connection a pull may overtake pushes that wait at the gate, even a pull that was just
-        // submitted. So the counter is read at each call.
-        if self.ordered != 0 && is_new(known) {
-            return known;
+        if self.ordered == 0 || self.next == self.known {
+            self.look(sends);
         }
+        self.known
+    }
+
+    /// Reads the application's counter. It is untrusted: one that claims more than the table holds, or less than it
+    /// claimed before, counts as nothing new.
+    #[inline(always)]
+    fn look(&mut self, sends: impl Submissions) {
+        let known = self.known;
         let producer = sends.submitted();
-        let submitted = if is_new(producer) { producer } else { looked_at };
-        self.known = submitted;
-        fetch_ahead(sends, looked_at, submitted);
-        submitted
+        let room = (TRANSACTIONS as u32).wrapping_sub(known.distance_from(self.released));
+        let new = producer.distance_from(known);
+        if new != 0 && new <= room {
+            self.known = producer;
+            fetch_ahead(sends, known, producer);
+        }
     }
 
     /// Returns whether `rsn`, which is submitted, is the last submitted request.
@@ -222,10 +225,7 @@ impl Initiator {
     #[inline(always)]
     pub(crate) fn wait(&mut self, table: &mut Table, sends: impl Submissions, now: FalconTime) {
         if self.ordered != 0 {
-            let producer = sends.submitted();
-            if self.known.is_before(producer) && self.has_entry(producer.sub(1)) {
-                self.known = producer;
-            }
+            self.look(sends);
         }
         if self.stamped.is_before(self.known) {
             self.stamp(table, now);
@@ -541,8 +541,8 @@ impl Initiator {
     pub(crate) fn drain(&mut self, table: &mut Table, sends: impl Submissions, discard: bool) {
         // Requests submitted since the last read of the counter have to end as well, and nothing else would read
         // it again.
-        self.known = self.brsn;
-        let submitted = self.submitted(sends);
+        self.look(sends);
+        let submitted = self.known;
         let mut rsn = self.brsn;
         while rsn != submitted && self.has_entry(rsn) {
             bounded!();

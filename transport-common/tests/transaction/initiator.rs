@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
+use transport_common::ids::Rsn;
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Command, Completion, QueuePair, Queues, Verb, WorkRequest,
 };
@@ -351,6 +352,58 @@ fn timed_out_push_is_not_rebuilt_from_a_reused_entry() {
             (ResyncCode(4), PUSH_DATA),
             "F-7.6-2"
         );
+    }
+}
+
+/// A work request that its owner has written over is not sent again: its transaction ends in error, and a Resync takes the
+/// place of its packet. Nothing of what it says now leaves the node.
+#[test]
+fn a_request_that_was_written_over_is_not_sent_again() {
+    let original = write(0x1111, 4);
+    for (changed, again) in [
+        (original, PUSH_DATA),
+        (WorkRequest { wr_id: 99, ..original }, PUSH_DATA),
+        (WorkRequest { local_offset: u64::MAX, ..original }, RESYNC),
+        (write(0x1111, 8), RESYNC),
+        (write(0x1111, MAX_SEGMENT + 1), RESYNC),
+        (read(0x1111, 4), RESYNC),
+        (WorkRequest { opcode: Verb(99), ..original }, RESYNC),
+    ] {
+        for ordered in [true, false] {
+            let mut node = Node::new(&parameters(ordered, initial(0, 0, 0), initial(0, 0, 0)));
+            node.post(original);
+            assert_eq!(node.drain(at(0)).len(), 1);
+            node.queues.send[0].store(changed);
+            let copies = node.drain(at(1001));
+            assert_eq!(copies.len(), 1, "{changed:?}");
+            assert_eq!(copies[0].id(), (again, 0, 0), "{changed:?}");
+            let bad = again == RESYNC;
+            assert_eq!(node.count(Counter::BadWorkRequest), u32::from(bad));
+            let end = (0, CompletionCode::OperationError as u8);
+            assert_eq!(node.completed(), if bad { vec![end] } else { vec![] });
+        }
+    }
+}
+
+/// A connection whose table of transactions is broken dies, with a counter of its own, and reports everything once: rather
+/// than send what nobody posted.
+#[test]
+fn a_broken_table_ends_the_connection() {
+    for ordered in [true, false] {
+        let mut node = Node::new(&parameters(ordered, initial(0, 0, 1), initial(0, 0, 0)));
+        for _ in 0..4 {
+            node.post(write(0, 4));
+        }
+        assert_eq!(node.drain(at(0)).len(), 4);
+        assert_eq!(node.count(Counter::TransactionTableBroken), 0);
+        node.entry.connection.initiator.brsn = Rsn(100_000);
+        node.wake = true;
+        assert_eq!(node.drain(at(1)), [], "it is silent");
+        assert_eq!(node.count(Counter::TransactionTableBroken), 1);
+        assert_eq!(node.entry.connection.state, State::Fatal);
+        assert_eq!(node.queues.state.load(Ordering::Relaxed), State::Fatal as u32);
+        let dead = CompletionCode::DeadConnection as u8;
+        assert_eq!(node.completed(), (1..5).map(|rsn| (rsn, dead)).collect::<Vec<_>>());
     }
 }
 

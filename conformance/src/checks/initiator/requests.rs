@@ -139,7 +139,12 @@ fn missing(s: &mut Session<'_>, operation: Operation, ticket: Ticket) -> Outcome
         return Ok(Stop::Skip(format!("nobody has submitted the {operation} in {time} ms")));
     }
     let command = match s.completed(ticket)? {
-        Some(Completion::Error) => ", and the trigger ended with an error",
+        Some(Completion::Error) => {
+            if let Some(misfit) = s.misfit_of_trigger(operation, ticket) {
+                return Err(Stop::Misfit(Box::new(misfit)));
+            }
+            ", and the trigger ended with an error"
+        }
         _ => "",
     };
     Ok(Stop::fail(

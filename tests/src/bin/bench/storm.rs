@@ -148,7 +148,8 @@ impl<'a> Storm<'a> {
         let mut figures = vec![];
         for (pace, rate) in [("flood", None), ("steady", Some(STEADY))] {
             for kind in Kind::HOSTILE {
-                let ran = (0..rounds).map(|_| self.round(kind, rate, duration)).collect::<Result<Vec<_>>>()?;
+                let ran =
+                    (0..rounds).map(|_| self.round(kind, rate, duration)).collect::<Result<Vec<_>>>()?;
                 self.survives().with_context(|| format!("after {}", kind.name()))?;
                 done(kind.name());
                 let median = |n: usize| {

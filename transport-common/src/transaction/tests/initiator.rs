@@ -451,6 +451,33 @@ fn brsn_stays_in_the_table_after_two_timeouts() {
     assert_eq!(part.initiator.brsn, Rsn(count + 1));
 }
 
+/// The application's counter is untrusted. What it has submitted once, it cannot take back, and it cannot claim more than
+/// the table holds: whatever it writes, the invariants of the table hold.
+#[test]
+fn a_counter_that_goes_back_takes_nothing_back() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 8);
+        // All wait at the gate, and are stamped.
+        assert_eq!(part.next(|_| false), None);
+        part.initiator.wait(&mut part.table, &part.application, NOW);
+        assert_eq!(part.initiator.known, Rsn(9));
+        for counter in [5, 1, 0, u32::MAX, 2 + TRANSACTIONS as u32] {
+            part.application.submitted.set(counter);
+            assert_eq!(part.next(|_| false), None);
+            assert_eq!(part.initiator.known, Rsn(9), "{counter}, ordered: {ordered}");
+        }
+        // They time out, also those that the counter does not cover any more.
+        part.application.submitted.set(3);
+        for _ in 0..8 {
+            part.initiator.on_timer(&mut part.table, &part.application, NOW.after(TIMEOUT));
+            assert_eq!(part.next(|_| false), None);
+            assert!(part.initiator.is_consistent());
+        }
+        let timeout = CompletionCode::LocalTimeout as u8;
+        assert_eq!(part.reports(), (1..=8).map(|rsn| (rsn, timeout, 0)).collect::<Vec<_>>());
+    }
+}
+
 /// A table whose invariants are broken is set back: then a dead connection reports what is outstanding, once, and ends.
 #[test]
 fn a_broken_table_is_set_back_and_drained() {

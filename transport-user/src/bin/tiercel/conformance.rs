@@ -200,7 +200,9 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     outcome.map_err(|error| match error {
         RunError::Io(_) => Exit::node(error),
         RunError::Misfit(Misfit::Silent | Misfit::Unreachable | Misfit::Echo) => Exit::connect(error),
-        RunError::Misfit(Misfit::NotFresh { .. } | Misfit::Region { .. }) => Exit::usage(error),
+        RunError::Misfit(Misfit::NotFresh { .. } | Misfit::Region { .. } | Misfit::Trigger { .. }) => {
+            Exit::usage(error)
+        }
     })?;
     conclude(peer, clauses, json)
 }

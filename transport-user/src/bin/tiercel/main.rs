@@ -17,6 +17,7 @@ mod copy;
 mod decode;
 mod exit;
 mod generate;
+mod interrupt;
 mod model;
 mod operate;
 mod output;

@@ -94,15 +94,19 @@ impl Node {
     /// Brings the node down and waits until its interface and its socket are free again.
     pub(crate) async fn down(&self) -> Result<WentDown, Exit> {
         let path = self.path()?;
-        let answer = Client::connect(&path).await?.ask(request::Down {}, |_| ()).await?;
+        let mut client = Client::connect(&path).await?;
         let gone = async {
             while Client::connect(&path).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        match tokio::time::timeout(GOING_DOWN, gone).await {
-            Ok(()) => Ok(answer),
-            Err(_) => Err(Exit::node(format!(
+        let down = async {
+            let answer = client.ask(request::Down {}, |_| ()).await?;
+            Ok((answer, tokio::time::timeout(GOING_DOWN, gone).await))
+        };
+        match self.wait(request::Down {}.into(), down).await? {
+            (answer, Ok(())) => Ok(answer),
+            (_, Err(_)) => Err(Exit::node(format!(
                 "the node still runs after {} s: see its log on stderr for the reason",
                 GOING_DOWN.as_secs()
             ))),

@@ -84,17 +84,17 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
                 Some(how) = ended.recv() => outcome = Some(how),
                 _ = interrupt.recv() => {
                     if stopped {
-                        return Err(Exit::node(format!(
-                            "{} is still being written: it is complete when `tiercel status` no longer shows a trace",
-                            file.display()
-                        )));
+                        return Err(unfinished(&file));
                     }
                     bar.say("stopping: the recorded runs are being written");
                 }
             }
             stopped = true;
-            // This fails if the trace has just ended by itself. Then there is nothing to stop.
-            let _ = node.ask(request::StopTrace {}).await;
+            tokio::select! {
+                // This fails if the trace has just ended by itself. Then there is nothing to stop.
+                _ = node.ask(request::StopTrace {}) => {}
+                _ = interrupt.recv() => return Err(unfinished(&file)),
+            }
         }
     };
     drop(bar);
@@ -106,6 +106,14 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
         (true, Err(_)) => {}
     }
     commanded
+}
+
+/// Says what a trace that nobody waits for leaves behind.
+fn unfinished(file: &Path) -> Exit {
+    Exit::interrupted(format!(
+        "interrupted: {} is still being written: it is complete when `tiercel status` no longer shows a trace",
+        file.display()
+    ))
 }
 
 /// Starts the command, and tells how it ended. Without a command it does nothing.

@@ -4,7 +4,6 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{interval_at, sleep};
 use transport_user::InitiatorState;
 use transport_user::control::answer::ShownConnection;
@@ -12,6 +11,7 @@ use transport_user::control::request::Request;
 use transport_user::control::{Client, request};
 
 use crate::exit::Exit;
+use crate::interrupt::interrupted;
 
 /// Time between two looks at an operation. After two of them the user is told what it waits for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -91,8 +91,12 @@ impl Wait {
                 None => pending().await,
             }
         };
+        let interrupted = async {
+            // A trace has its own way to be ended.
+            if what == What::Trace { pending().await } else { interrupted().await }
+        };
         tokio::select! {
-            () = interrupted(what) => Exit::interrupted(format!("interrupted: {}", what.left_behind())),
+            () = interrupted => Exit::interrupted(format!("interrupted: {}", what.left_behind())),
             () = over => self.timed_out(),
             never = self.explain() => match never {},
         }
@@ -146,15 +150,6 @@ fn waits_for(shown: &ShownConnection, not_ready: bool) -> &'static str {
 async fn look(socket: &Path, cid: u32) -> Option<ShownConnection> {
     let mut client = Client::connect(socket).await.ok()?;
     client.ask(request::Connection { cid }, |_| ()).await.ok()
-}
-
-/// Returns when the user interrupts. A trace is ended in another way.
-async fn interrupted(what: What) {
-    match signal(SignalKind::interrupt()) {
-        Ok(mut interrupt) if what != What::Trace => drop(interrupt.recv().await),
-        // The signal ends the program without a word then.
-        _ => pending().await,
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use transport_user::{ConnectionInfo, ConnectionState};
 
 use crate::connection_arguments::Watch;
 use crate::exit::Exit;
+use crate::interrupt::interrupted;
 use crate::output::{print, print_json_line};
 use crate::talk::Node;
 
@@ -57,7 +58,10 @@ pub(crate) async fn watch(node: &Node, arguments: Watch, json: bool) -> Result<(
     ticks.tick().await;
     let (mut before, mut then) = (ask(node, arguments.cid).await?, Instant::now());
     for line in 0..arguments.count.unwrap_or(u64::MAX) {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = interrupted() => return Err(Exit::interrupted("interrupted: the connection goes on")),
+        }
         let (connection, now) = (ask(node, arguments.cid).await?, Instant::now());
         let seconds = (now - then).as_secs_f64();
         let sample = sample(&before, &connection, (start.elapsed().as_secs_f64(), seconds));

@@ -16,14 +16,35 @@ use crate::config::ReceiveOptions;
 
 /// The deepest directory that counts.
 const DEEPEST: usize = 64;
+/// How often the receive directory is measured again because other transfers wrote meanwhile.
+const AGAIN: u32 = 3;
 
 /// The receive directory of a node. All functions but [`Self::new`] and [`Self::options`] run on a lane.
 #[derive(Debug)]
 pub(super) struct Inbox {
     options: ReceiveOptions,
     files: Arc<dyn FileSystem>,
-    /// Bytes that current transfers will still write.
-    reserved: Mutex<u64>,
+    space: Mutex<Space>,
+}
+
+/// What current transfers do with space.
+#[derive(Clone, Copy, Debug, Default)]
+struct Space {
+    /// Bytes that they will still write.
+    reserved: u64,
+    /// Bytes that transfers have written since the node came up.
+    written: u64,
+}
+
+/// What was measured before a reservation.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// Bytes in the receive directory.
+    stored: u64,
+    /// Free bytes of the file system.
+    free: u64,
+    /// [`Space::written`] before the measurement.
+    written: u64,
 }
 
 /// Space that a transfer will use. Dropping it gives back what it did not use.
@@ -35,7 +56,7 @@ pub(super) struct Reservation {
 
 impl Inbox {
     pub(super) fn new(options: ReceiveOptions, files: Arc<dyn FileSystem>) -> Self {
-        Self { options, files, reserved: Mutex::new(0) }
+        Self { options, files, space: Mutex::default() }
     }
 
     pub(super) fn options(&self) -> &ReceiveOptions {
@@ -144,28 +165,48 @@ impl Inbox {
         length: u64,
         pulse: &Pulse,
     ) -> Result<Reservation, Trouble> {
-        let unknown = |error| Trouble::File("find the free space for", error);
         if let Some(most) = self.options.max_file.filter(|most| length > *most) {
             return Err(Trouble::TooLong(length, most));
         }
-        let used = match self.options.max_total {
+        for _ in 0..AGAIN {
+            let measured = self.measure(place, pulse)?;
+            match self.take(crossing, measured) {
+                Err(_) if self.space().written != measured.written => {} // some bytes counted twice
+                taken => return taken,
+            }
+        }
+        self.take(crossing, self.measure(place, pulse)?)
+    }
+
+    /// Measures what is stored and what is free.
+    fn measure(&self, place: BorrowedFd<'_>, pulse: &Pulse) -> Result<Measured, Trouble> {
+        let unknown = |error| Trouble::File("find the free space for", error);
+        let written = self.space().written;
+        let stored = match self.options.max_total {
             Some(_) => {
                 stored(self.files.as_ref(), self.directory()?.as_fd(), DEEPEST, pulse).map_err(unknown)?
             }
             None => 0,
         };
         let free = self.files.free_space(place).map_err(unknown)?;
-        let mut reserved = self.reserved();
-        let used = used.saturating_add(*reserved);
+        Ok(Measured { stored, free, written })
+    }
+
+    /// Takes the space for `crossing` bytes, if there is so much. What was written since the measurement began counts as not
+    /// measured, though some of it may be: so nothing is left out.
+    fn take(self: &Arc<Self>, crossing: u64, measured: Measured) -> Result<Reservation, Trouble> {
+        let mut space = self.space();
+        let others = space.reserved.saturating_add(space.written - measured.written);
+        let used = measured.stored.saturating_add(others);
         if let Some(most) = self.options.max_total.filter(|most| used.saturating_add(crossing) > *most) {
             return Err(Trouble::TotalFull(used, crossing, most));
         }
-        let free = free.saturating_sub(*reserved);
+        let free = measured.free.saturating_sub(others);
         if crossing > free {
             return Err(Trouble::NoSpace(crossing, free));
         }
-        *reserved += crossing; // not more than is free, so it fits
-        drop(reserved);
+        space.reserved += crossing; // not more than is free, so it fits
+        drop(space);
         Ok(Reservation { inbox: Arc::clone(self), left: crossing })
     }
 
@@ -175,8 +216,8 @@ impl Inbox {
         opened.map_err(|error| Trouble::File("open the receive directory for", error))
     }
 
-    fn reserved(&self) -> MutexGuard<'_, u64> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    fn space(&self) -> MutexGuard<'_, Space> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -185,13 +226,15 @@ impl Reservation {
     pub(super) fn used(&mut self, bytes: u64) {
         let bytes = bytes.min(self.left);
         self.left -= bytes;
-        *self.inbox.reserved() -= bytes;
+        let mut space = self.inbox.space();
+        space.reserved -= bytes;
+        space.written = space.written.saturating_add(bytes);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.used(self.left);
+        self.inbox.space().reserved -= self.left;
     }
 }
 
@@ -264,7 +307,7 @@ mod tests {
         first.used(1 << 20); // and it is not in the directory
         assert!(reserve(&limited, 1 << 20).is_ok());
         drop(first);
-        assert_eq!(*limited.reserved(), 0);
+        assert_eq!(limited.space().reserved, 0);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Condvar;
 
-use super::super::super::disk::Named;
+use super::super::super::disk::{Named, Pulse};
 use super::*;
 
 /// What happens at a call.
@@ -464,4 +464,32 @@ async fn peers_replace_files_only_where_the_node_lets_them() {
     std::fs::remove_file(scene.path("to")).unwrap();
     let (left, right) = scene.copy_to(target(false), Via::Write, true).await;
     assert!(left.is_ok() && right.is_ok(), "nothing is replaced: {left:?}");
+}
+
+/// What one transfer writes while the receive directory is measured for another counts, in the directory or as reserved.
+#[test]
+fn what_is_written_during_a_measurement_counts() {
+    const MEBIBYTE: u64 = 1 << 20;
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut options = ReceiveOptions::new(directory.path().to_owned());
+    options.max_total = Some(3 * MEBIBYTE);
+    // The seventh call is the question for free space of the second reservation, when it has measured the directory.
+    let faulty = Faulty::after(6, Fault::Stalls);
+    let inbox = Arc::new(Inbox::new(options, Arc::clone(&faulty) as _));
+    let place = inbox.place(Path::new("x")).unwrap();
+    let reserve = |bytes| inbox.reserve(place.directory.as_fd(), bytes, bytes, &Pulse::default());
+    let mut first = reserve(2 * MEBIBYTE).unwrap();
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| reserve(2 * MEBIBYTE));
+        while faulty.hit().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(faulty.hit(), Some("free_space"));
+        std::fs::write(directory.path().join("first"), vec![1; 2 << 20]).unwrap();
+        first.used(2 * MEBIBYTE);
+        faulty.answer();
+        let Err(Trouble::TotalFull(used, ..)) = second.join().unwrap() else { panic!("it was accepted") };
+        assert_eq!(used, 2 * MEBIBYTE, "measured again, and counted once");
+    });
+    assert!(reserve(MEBIBYTE).is_ok());
 }
