@@ -231,7 +231,7 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// Passes `frames` live frames of `length` bytes each to `program`, as frames of the engine, `batch` at a time. Returns
 /// when all were passed, or with `EINTR` on a signal. A program may make its frame shorter or longer. The kernel writes
-/// zeros into what it adds, and copies `length` bytes into each page of frames that it takes anew.
+/// zeros into what it adds, and copies `length` bytes into each page of frames that it takes newly.
 ///
 /// # Errors
 /// The kernel's reason. `EINVAL`: more than [`LONGEST_LIVE_FRAME`] bytes.

@@ -189,11 +189,11 @@ supervise() {
     [ "$(systemctl is-active "$unit")" = failed ] || fail "it is started again: $(systemctl is-active "$unit")"
     write_node_file
     systemctl start "$unit"
-    say "an upgrade starts the node anew"
+    say "an upgrade restarts the node"
     before=$(main_pid)
     echo '# mine' >>/etc/tiercel/example.toml
     dpkg --install "$package"
-    wait_for "the node was started anew" is_new_and_active "$before"
+    wait_for "the node was restarted" is_new_and_active "$before"
 }
 
 remove_package() {

@@ -85,7 +85,7 @@ impl Paths {
     }
 
     /// Returns the number of packets of a chunk on each cable towards B. Only packets of the hosts' own stacks
-    /// are in flight besides.
+    /// are in flight as well.
     fn carried(&self, seed: u64) -> Result<Vec<u64>> {
         stand_still(&self.nodes);
         let before = self.stats();

@@ -7,7 +7,7 @@
 //!
 //! There are 6 levels of 64 slots. A slot of level `l` spans 64^l ticks. A deadline is filed at the level of the
 //! highest 6-bit digit in which it differs from the cursor. So every entry of a level is due before any entry of
-//! the next level, and one look at each level's occupancy word finds the earliest slot. When the cursor enters a
+//! the next level, and one read of each level's occupancy word finds the earliest slot. When the cursor enters a
 //! slot of a higher level, the entries of that slot are filed again (cascaded), one per step. A slot of level 0
 //! spans one tick, so its entries are due exactly.
 //!

@@ -253,7 +253,7 @@ impl Engine {
         self.progress.stop.store(true, SeqCst);
         self.shared.doorbell.wake();
         while !thread.is_finished() {
-            // A signal between the thread's read of `stop` and the begin of its run has no effect, so it is
+            // A signal between the thread's read of `stop` and the start of its run has no effect, so it is
             // repeated.
             self.interrupt.send(thread.as_pthread_t());
             std::thread::sleep(INTERRUPT_AGAIN);

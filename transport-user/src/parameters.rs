@@ -192,7 +192,7 @@ impl Tuning {
         rto: Duration::from_millis(1),
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
-        // The RTO has no back-off (docs/decisions.md). With an RTO of 1 ms, a peer may pause for a second before a
+        // The RTO has no back-off (docs/decisions/protocol.md). With an RTO of 1 ms, a peer may pause for a second before a
         // Resync, and for another second before the connection fails.
         max_retransmit_attempts: 1000,
         ack_coalescing: Duration::from_micros(8),

@@ -4,7 +4,7 @@
 //! (`ndo_xdp_xmit`). Some drivers cannot do that: those without native XDP (e1000e), and virtio_net while no
 //! native program is attached. For these the node leaves `PORT` empty. Then the kernel takes the engine's frames
 //! into its stack on the loopback device. The program `to_card`, which is attached there, passes them on to the
-//! interface. This costs more (docs/performance.md), but it works with every driver.
+//! interface. This costs more (docs/lab/changes.md), but it works with every driver.
 //!
 //! Answers leave in the received frame (`XDP_TX`), which every driver with native XDP can send, except for a veth
 //! whose other end takes no frames. There the answers also pass through the stack: the map `ANSWERS` says so, and

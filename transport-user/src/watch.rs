@@ -16,7 +16,7 @@ use crate::mac::Mac;
 
 /// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(250);
-/// How long somebody waits at most who wants a look.
+/// The longest time that a caller waits for a check.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Why a node went down by itself.
@@ -121,7 +121,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits for a look that begins now, or for [`PATIENCE`].
+    /// Waits for a check that begins now, or for [`PATIENCE`].
     pub(crate) fn look_now(&self) {
         let looks = self.looks.begun_and_ended.lock().expect("no panic under the lock");
         let next = looks.0 + 1;

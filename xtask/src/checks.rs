@@ -1,10 +1,11 @@
-//! The checks besides the tests: format, citations, links, clippy and documentation.
+//! The checks other than the tests: format, citations, links, clippy and documentation.
 
 use anyhow::{Context, Result};
 
 use crate::{
     clauses, figures, links,
     shell::{Progress, cargo, run, target_dir, workspace},
+    words,
 };
 
 /// One check.
@@ -16,12 +17,13 @@ pub(crate) struct Check {
 }
 
 /// The checks of `cargo xtask lint`.
-pub(crate) const LINTS: [Check; 7] = [
+pub(crate) const LINTS: [Check; 8] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
     Check { name: "conformance", perform: requirements_have_tests },
     Check { name: "figures", perform: figures_are_current },
     Check { name: "links", perform: links_lead_somewhere },
+    Check { name: "words", perform: words_are_plain },
     Check { name: "clippy", perform: clippy_on_host },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
 ];
@@ -75,6 +77,11 @@ fn figures_are_current(progress: &Progress) -> Result<()> {
 fn links_lead_somewhere(progress: &Progress) -> Result<()> {
     progress.say("checking the links between pages");
     links::check(workspace())
+}
+
+fn words_are_plain(progress: &Progress) -> Result<()> {
+    progress.say("checking the words of pages and comments");
+    words::check(workspace())
 }
 
 fn clippy_on_host(progress: &Progress) -> Result<()> {

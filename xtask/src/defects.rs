@@ -222,7 +222,7 @@ impl Copy {
             .with_context(|| format!("the simulation said {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// Puts a defect into the copy, plays seeds until a check fails, and mends the copy.
+    /// Puts a defect into the copy, plays seeds until a check fails, and restores the copy.
     fn try_defect(&self, defect: &Defect) -> Result<Outcome> {
         if let Err(error) = self.apply(defect, &[]) {
             return Ok(Outcome::DoesNotFit { why: error.to_string() });
@@ -404,7 +404,7 @@ mod tests {
             let output = check.output().expect("git starts");
             assert!(
                 output.status.success(),
-                "{}: {}: make the patch anew",
+                "{}: {}: make the patch again",
                 defect.name,
                 String::from_utf8_lossy(&output.stderr)
             );

@@ -1,4 +1,4 @@
-//! The pictures of `docs/experiments`: `cargo xtask figures` draws them anew, and a lint checks that they are those of the
+//! The pictures of `docs/experiments`: `cargo xtask figures` draws them again, and a lint checks that they are those of the
 //! sources as they are. A run of all experiments is too long for each test, so it leaves a stamp: sums over the sources
 //! from which the pictures are made, and over the pictures. The tests of the program `experiment` run the shortest of the
 //! experiments each time, and compare the pictures themselves.
@@ -92,7 +92,11 @@ pub(crate) fn draw(progress: &Progress) -> Result<()> {
     ensure!(matches!(status.code(), Some(0 | 1)), "the experiments failed ({status})");
     for picture in pictures(workspace())? {
         let drawn = out.join(picture.file_name().unwrap_or_default());
-        ensure!(drawn.is_file(), "no experiment draws {}: remove it, or name it anew", picture.display());
+        ensure!(
+            drawn.is_file(),
+            "no experiment draws {}: remove it, or give it another name",
+            picture.display()
+        );
         fs::copy(&drawn, &picture).with_context(|| format!("cannot write {}", picture.display()))?;
     }
     let stamp = serde_json::to_string_pretty(&Stamp::of(workspace())?)?;

@@ -17,6 +17,7 @@ mod setup;
 mod shell;
 mod test;
 mod tested;
+mod words;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -76,7 +77,7 @@ enum Task {
     Doc,
     /// Check every citation of the specification and write docs/spec/coverage.md: clause, code, test
     Clauses,
-    /// Run the simulated experiments and draw the pictures of docs/experiments anew
+    /// Run the simulated experiments and draw the pictures of docs/experiments again
     Figures,
     /// Try every order of the accesses to the memory that CPUs share; part of `cargo xtask test`
     Threads,

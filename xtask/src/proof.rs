@@ -1,5 +1,5 @@
 //! The commands that try the tests and the code in other ways than running them: `cargo xtask threads · mutants · miri ·
-//! fuzz`. What is missing is installed into the tools' directory. docs/testing.md says what they found.
+//! fuzz`. What is missing is installed into the tools' directory. docs/testing/README.md says what they found.
 
 use std::{
     ffi::OsString,

@@ -70,7 +70,7 @@ fn with_data(frame: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 /// F-11-16: a request that fits the wire, but not a frame of the engine, cannot wait in a cell. It is refused for lack of
-/// resources and not in error, and accepted when it comes again in its turn.
+/// resources and not in error, and accepted when it is sent again in its turn.
 #[test]
 fn a_request_that_no_frame_of_the_engine_can_carry_is_not_held() {
     for length in [3380, 3381, 3398] {

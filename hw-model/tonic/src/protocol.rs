@@ -185,7 +185,7 @@ pub trait Protocol {
         state: &Self::State<L>,
     ) -> (Decision<L>, Self::State<L>);
 
-    /// Returns the first cycle in which [`Self::periodic`] has something to do besides the retransmission timer.
+    /// Returns the first cycle in which [`Self::periodic`] has something to do other than the retransmission timer.
     /// The default is never.
     fn due<L: Logic>(&self, _state: &Self::State<L>) -> L::Word {
         L::word(u64::MAX)

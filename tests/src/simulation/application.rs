@@ -238,7 +238,7 @@ impl Flow {
         }
     }
 
-    /// Makes the target ready for requests for ever. A pull whose initiator has given up would else be offered to a busy
+    /// Makes the target ready for requests forever. A pull whose initiator has given up would else be offered to a busy
     /// region again and again.
     pub fn be_ready(&self, nic: &mut HostNic) {
         for key in Area::REGISTERED.map(|area| area.key(self.places[1])) {

@@ -113,7 +113,7 @@ pub(super) struct Causes {
 /// A step, as the account sees it.
 struct Look<'a> {
     entry: &'a Entry,
-    /// No step that was made since the last look was later.
+    /// No step that was made since the last check was later.
     now: FalconTime,
     counts: Counts,
     /// The security check refused a packet.

@@ -8,7 +8,7 @@
 //! state that follows itself is a livelock.
 //!
 //! A step changes one end, so the core makes it once for each state of that end, not once for each state of the world
-//! ([`local`]). The clock stands still between timers.
+//! ([`local`]). The clock stops between timers.
 
 mod canonical;
 mod card;

@@ -1,4 +1,4 @@
-//! What goes wrong in a scenario besides the impairments of its fabric.
+//! What goes wrong in a scenario in addition to the impairments of its fabric.
 
 use core::fmt;
 
@@ -54,7 +54,7 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
-    /// A thread of the application of a host stands still for so long. The others go on.
+    /// A thread of the application of a host pauses for so long. The others go on.
     Stall {
         /// The host.
         host: usize,
@@ -127,7 +127,7 @@ pub enum FaultKind {
         /// the link is open again.
         amid_run: bool,
     },
-    /// A host loses power and begins anew. Its peers notice nothing but silence. Then its connections are opened
+    /// A host loses power and starts again. Its peers notice nothing but silence. Then its connections are opened
     /// again, with the same CIDs.
     Restart {
         /// The host.

@@ -1,6 +1,6 @@
 //! Applications that take no completion while their operations go on to end, until a completion queue is full.
 //!
-//! One seed in ten has such an application, besides what else its scenario has. A generator of its own draws what is
+//! One seed in ten has such an application, in addition to what else its scenario has. A generator of its own draws what is
 //! different there. So the other seeds are the same runs as without.
 
 use std::ops::RangeInclusive;

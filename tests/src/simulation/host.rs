@@ -46,7 +46,7 @@ pub(super) struct Host {
     clock: u64,
     /// How much faster its clock runs than the fabric's, parts per million.
     drift_ppm: i64,
-    /// Until then its CPU stands still.
+    /// Until then its CPU is stopped.
     paused: Time,
     /// Frames that arrived meanwhile.
     pub(super) waiting: VecDeque<Vec<u8>>,
@@ -58,7 +58,7 @@ pub(super) struct Host {
     pub(super) application: Time,
     /// The slot whose application overwrites its queues.
     pub(super) scribbled: Option<usize>,
-    /// Until then a [`Thread`] of its application stands still.
+    /// Until then a [`Thread`] of its application is stopped.
     stalled: [Time; 2],
     /// The application takes no completion until a queue of them is full, and then for so long. A link may be closed
     /// meanwhile.
@@ -180,7 +180,7 @@ impl Host {
         }
     }
 
-    /// Lets a thread of its application stand still.
+    /// Stops a thread of its application.
     pub(super) fn stall(&mut self, thread: Thread, until: Time) {
         let stalled = &mut self.stalled[thread as usize];
         *stalled = until.max(*stalled);

@@ -1,6 +1,6 @@
 //! Send queues that are kept full while nothing gets through, and applications whose threads stall.
 //!
-//! One seed in eight is under pressure, besides what else its scenario has. A generator of its own draws what is different
+//! One seed in eight is under pressure, in addition to what else its scenario has. A generator of its own draws what is different
 //! there. So the other seeds are the same runs as without.
 
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ const UNDER_PRESSURE: u32 = 8;
 /// Transaction timeouts of a link under pressure, if its transactions time out, microseconds.
 const SHORTEST_TIMEOUT: u64 = 1_000;
 const LONGEST_TIMEOUT: u64 = 30_000;
-/// Attempts of packets that outlive an outage. A peer that is dead for ever is noticed within seconds.
+/// Attempts of packets that outlive an outage. A peer that is dead forever is noticed within seconds.
 const ATTEMPTS: u32 = 500;
 /// Longest time for which a thread stalls, nanoseconds.
 const LONGEST_STALL: u64 = 100_000_000;

@@ -92,7 +92,7 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// The fabric.
     pub fabric: FabricConfig,
-    /// What goes wrong besides, in the order of time.
+    /// What else goes wrong, in the order of time.
     pub faults: Vec<Fault>,
     /// The link whose first application overwrites its queues at random.
     pub scribbler: Option<usize>,

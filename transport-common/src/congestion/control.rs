@@ -287,7 +287,7 @@ impl Congestion {
         event.reserved = 0;
     }
 
-    /// Books that an event is on its way to the algorithm.
+    /// Records that an event is on its way to the algorithm.
     #[inline(always)]
     pub fn raised(&mut self, now: FalconTime) {
         self.packets_acked = 0; // D-75
@@ -437,7 +437,7 @@ impl Congestion {
         ahead <= 0 || ahead as u64 > self.inter_packet_gap.as_picos().0 + Ticks(1).as_picos().0
     }
 
-    /// Books the departure of a reliable packet. A packet that waited is booked with the time when it was due, so
+    /// Records the departure of a reliable packet. A packet that waited is booked with the time when it was due, so
     /// that the delays of the engine do not add up.
     #[inline(always)]
     pub fn departed(&mut self, now: Picoseconds) {

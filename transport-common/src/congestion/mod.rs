@@ -7,7 +7,7 @@
 //! | [`admission`] | which events enter the queue (10.6.1) |
 //! | [`parameters`] | settings of the engine with their ranges and defaults (10.5) |
 //! | [`range`] | checks of a parameter against its range |
-//! | [`state`] | what the algorithms keep of a connection besides the event |
+//! | [`state`] | what the algorithms keep of a connection in addition to the event |
 //! | [`algorithm`] | the trait of an algorithm, the list of the built-in ones, the choice among them |
 //! | [`swift`], [`plb`] | Swift with PLB (10.3, 10.4) |
 //! | [`dcqcn`], [`newreno`], [`fixed`] | further algorithms |

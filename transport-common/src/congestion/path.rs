@@ -1,6 +1,6 @@
 //! What a connection measures of its path, and the target and timeout that it computes from that.
 //!
-//! `docs/decisions.md` gives the reasons for these rules. The defaults of D-78 fit a data centre. On another path
+//! `docs/decisions/congestion.md` gives the reasons for these rules. The defaults of D-78 fit a data centre. On another path
 //! they are wrong by orders of magnitude. A target below the path's own delay reduces the window to its minimum. A
 //! timeout below that delay retransmits packets that are still on their way. With
 //! [`adaptive_target`](super::parameters::Parameters::adaptive_target) and
@@ -24,7 +24,7 @@
 //! now and then: for a short time it has at most one packet outstanding. BBR (draft-cardwell-iccrg-bbr) finds the
 //! round trip time of a path in this way, and also makes the connections that share a queue drain together, by the
 //! time of the smallest delay since the last drain. While one connection drains, the others measure smaller delays
-//! than before. So they begin their intervals anew, all at the same time, and next time they drain together and
+//! than before. So they begin their intervals again, all at the same time, and next time they drain together and
 //! see the empty path.
 //!
 //! | | floor up to 1 ms | above |
@@ -56,7 +56,7 @@ const WEIGHT_BITS: u32 = 4;
 /// A variation counts only if it is at least this fraction, a power of two, of what the delay exceeds the floor by.
 const QUEUE_BITS: u32 = 3;
 /// A difference counts as at most this power of two times the variation, and a quarter of the floor: jitter exceeds
-/// its mean by little and often, but the begin and the end of somebody's burst are large and rare.
+/// its mean by little and often, but the start and the end of somebody's burst are large and rare.
 const STEP_BITS: u32 = 3;
 /// The most that the variation may add to a target or an age.
 const MOST_NOISE: Ticks = Ticks::from_nanos(50_000_000);

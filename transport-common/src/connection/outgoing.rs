@@ -155,7 +155,7 @@ impl Connection {
         self.acknowledged(answers, ack_request, now); // D-32
     }
 
-    /// Books an acknowledgement that moved the base of its window past `answers` answers.
+    /// Records an acknowledgement that moved the base of its window past `answers` answers.
     #[inline(always)]
     fn acknowledged(&mut self, answers: u32, ack_request: bool, now: FalconTime) {
         self.initiator.answers_known(answers);

@@ -304,7 +304,7 @@ fn pull_not_ready(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
     }
 }
 
-/// Books a request as held after its payload was copied into `cell`. Refuses it if no cell was free ([`NO_CELL`]).
+/// Records a request as held after its payload was copied into `cell`. Refuses it if no cell was free ([`NO_CELL`]).
 #[inline(never)]
 pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: u32, now: Picoseconds) {
     let c = &mut entry.connection;
@@ -383,7 +383,7 @@ fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues
     }
 }
 
-/// Refuses the packet in the step's input because it needs a table entry or a cell that there is not (F-11-16). The
+/// Refuses the packet in the step's input because it needs a table entry or a cell that is not free (F-11-16). The
 /// NACK is left out if the last one of this kind was sent shortly before, except for the request that all others wait
 /// for (D-94, F-8.2.1.2-5).
 #[inline(always)]

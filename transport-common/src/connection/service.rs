@@ -42,7 +42,7 @@ impl Entry {
         serviced
     }
 
-    /// Books that a packet could not be built. The engine sends a reliable packet again as soon as possible. In
+    /// Records that a packet could not be built. The engine sends a reliable packet again as soon as possible. In
     /// place of an ACK or NACK an ACK is sent. A NACK is not repeated: nothing was marked for its packet, so the
     /// next copy is refused in the same way (D-39). If the connection was closed and opened again since then,
     /// nothing changes.

@@ -191,7 +191,7 @@ pub struct Outgoing {
     pub tunnel: Tunnel,
 }
 
-/// What a step reports besides its packet and its work.
+/// What a step reports in addition to its packet and its work.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Report {

@@ -131,7 +131,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
     done
 }
 
-/// Books that a packet, booked as sent, could not be built into this frame. The engine sends it again.
+/// Records that a packet, recorded as sent, could not be built into this frame. The engine sends it again.
 #[inline(never)]
 pub(super) fn give_up<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
     if let Some(mut connection) = p.lock(slot) {

@@ -106,7 +106,7 @@ impl PacketDelivery {
             || data.own != 0
     }
 
-    /// Books that an ACK was sent: the timer stops, and an EACK has carried the OWN bits (F-9.1.1-10, F-9.2.1-3).
+    /// Records that an ACK was sent: the timer stops, and an EACK has carried the OWN bits (F-9.1.1-10, F-9.2.1-3).
     #[inline(always)]
     pub fn ack_sent(&mut self, eack: bool, now: FalconTime) {
         self.ack.sent = now;
@@ -119,7 +119,7 @@ impl PacketDelivery {
         }
     }
 
-    /// Books that a packet with our bases is sent. It replaces a coalesced ACK if the bases carry all the
+    /// Records that a packet with our bases is sent. It replaces a coalesced ACK if the bases carry all the
     /// information (F-9.1.6-4). An ACK that the peer asked for is still sent (D-88).
     #[inline(always)]
     pub fn bases_piggybacked(&mut self) {

@@ -71,7 +71,7 @@ pub struct NackState {
 }
 
 impl NackState {
-    /// Returns whether a resource NACK is sent now, and books it: the last one was sent `apart` ago or more. Such a
+    /// Returns whether a resource NACK is sent now, and records it: the last one was sent `apart` ago or more. Such a
     /// NACK tells congestion control about the receiver, and the sender repeats the packet by its timeout in any case.
     /// So a storm of packets for which there is no room costs one NACK in that time (F-11-16, D-94).
     #[inline(always)]

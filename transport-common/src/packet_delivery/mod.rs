@@ -117,7 +117,7 @@ impl PacketDelivery {
         !self.data().tx.retransmit.or(self.request().tx.retransmit).is_zero()
     }
 
-    /// Books a packet that is sent for the first time and assigns its PSN. The gate must be open (F-9.1.3).
+    /// Records a packet that is sent for the first time and assigns its PSN. The gate must be open (F-9.1.3).
     #[inline(always)]
     pub fn send(
         &mut self,

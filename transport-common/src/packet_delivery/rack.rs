@@ -299,7 +299,7 @@ impl Rack {
         Ticks((least / 4).saturating_add(tuning.ack_coalescing.0))
     }
 
-    /// Books that a copy of `resend` is sent. `timed_out`: it is booked as a sign of loss by a timeout, and nothing else
+    /// Records that `resend` is sent again. `timed_out`: it is recorded as a sign of loss by a timeout, and nothing else
     /// has claimed the packet. Returns whether it is the probe: then it is neither.
     #[inline(never)]
     pub fn book(&mut self, packets: &mut PacketTables, resend: Resend, timed_out: bool) -> bool {

@@ -182,7 +182,7 @@ impl PacketDelivery {
         None
     }
 
-    /// Books the retransmission of `resend`: timer, counters. `retained` returns whether a request can still be
+    /// Records the retransmission of `resend`: timer, counters. `retained` returns whether a request can still be
     /// built from what the application submitted. If not, a Resync replaces it (F-9-6).
     #[inline(always)]
     pub fn book_retransmission(

@@ -60,7 +60,7 @@ pub trait Queues {
     /// Returns the first `count` posted receives to the application.
     fn set_receive_consumer(&self, count: u32);
     /// Reports whether a request of the peer waits for a receive. If so, the application rings the doorbell after
-    /// it posts one. A look at [`Self::receive_producer`] after this call sees every receive that was posted without
+    /// it posts one. A read of [`Self::receive_producer`] after this call sees every receive that was posted without
     /// the doorbell.
     fn set_receive_wanted(&self, wanted: u32);
     /// Appends a completion. Returns false if the completion queue is full. The caller must hold the connection's

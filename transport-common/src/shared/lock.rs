@@ -1,7 +1,7 @@
 //! The lock of a connection.
 //!
 //! This is not the kernel's `bpf_spin_lock`. That one disables interrupts, and its four calls and two
-//! read-modify-writes per pair took a fifth of the time of a 64 B WRITE (docs/decisions.md). Nothing that can
+//! read-modify-writes per pair took a fifth of the time of a 64 B WRITE (docs/decisions/state.md). Nothing that can
 //! interrupt a program takes this lock. XDP runs with bottom halves off, so the holder stays on its CPU until it
 //! is done, and all others that want the lock are on other CPUs.
 
@@ -43,7 +43,7 @@ impl Lock {
     }
 
     /// Releases the lock, which the caller holds. Uses an exchange: it orders everything before it, and it is a full
-    /// barrier, so that what follows, such as a look at a doorbell, is not done before (see
+    /// barrier, so that what follows, such as a read of a doorbell, is not done before (see
     /// [`NodePage::set_ready`](crate::queues::NodePage::set_ready)).
     #[inline(always)]
     pub fn release(&self) {

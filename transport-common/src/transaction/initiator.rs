@@ -256,7 +256,7 @@ impl Initiator {
         }
     }
 
-    /// Books the first transmission of `rsn` (F-8.4.3.1-2, F-8.4.3.3-1).
+    /// Records the first transmission of `rsn` (F-8.4.3.1-2, F-8.4.3.3-1).
     #[inline(always)]
     pub(crate) fn sent(&mut self, table: &mut Table, rsn: Rsn, label: Label, now: FalconTime) {
         let pull = matches!(label.kind, Kind::Pull);
@@ -277,7 +277,7 @@ impl Initiator {
         self.start_timer(now);
     }
 
-    /// Books that the Resync of a request that ended before it was sent is on its way.
+    /// Records that the Resync of a request that ended before it was sent is on its way.
     #[inline(always)]
     pub(crate) fn skipped_sent(&mut self, table: &mut Table, sends: impl Submissions, rsn: Rsn) {
         let t = &mut table[index(rsn)];
@@ -308,7 +308,7 @@ impl Initiator {
         t.opcode == opcode && t.length == length
     }
 
-    /// Books that the packet of `rsn`, a Pull Request or the Resync in its place, is acknowledged: PullReqAckd.
+    /// Records that the packet of `rsn`, a Pull Request or the Resync in its place, is acknowledged: PullReqAckd.
     /// Its packet never has to be built again.
     #[inline(always)]
     pub(crate) fn pull_acknowledged(&mut self, table: &mut Table, rsn: Rsn) {
@@ -322,7 +322,7 @@ impl Initiator {
         }
     }
 
-    /// Books that the peer knows that we have `count` responses to our pulls, and has freed its copies of them.
+    /// Records that the peer knows that we have `count` responses to our pulls, and has freed its copies of them.
     #[inline(always)]
     pub(crate) fn answers_known(&mut self, count: u32) {
         self.open_pulls = self.open_pulls.saturating_sub(count as u16);

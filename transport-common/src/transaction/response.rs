@@ -96,7 +96,7 @@ impl Target {
         (position as u16, response.rsn)
     }
 
-    /// Books that Pull Data is acknowledged. Frees its entry, if it is the oldest, and the acknowledged entries
+    /// Records that Pull Data is acknowledged. Frees its entry, if it is the oldest, and the acknowledged entries
     /// after it.
     #[inline(always)]
     pub fn response_acknowledged<A>(&mut self, responses: &mut Responses<A>, place: u16) {

@@ -246,14 +246,14 @@ impl Target {
         if key < 128 { at(table, key).code } else { self.first_rnr_code }
     }
 
-    /// Books a request whose payload is in a receive cell.
+    /// Records a request whose payload is in a receive cell.
     #[inline(always)]
     pub(crate) fn held(&mut self, table: &mut Table, key: u32, request: TargetRequest) {
         *at_mut(table, key) = request;
         self.held += 1;
     }
 
-    /// Books that the ULP is not ready for the request at `key`, which is in a cell. It is offered again when its RNR
+    /// Records that the ULP is not ready for the request at `key`, which is in a cell. It is offered again when its RNR
     /// time is over (D-43, F-8.5.3.4-2). Each further refusal doubles the delay: when the application posts a
     /// receive, a push is offered earlier. Returns the code of the delay.
     #[inline(always)]
@@ -338,7 +338,7 @@ impl Target {
         self.rnr == PUSH_IN_RNR || !self.rnr_waiting.is_zero()
     }
 
-    /// Books that the ULP is ready: the pushes that wait for it are offered at once.
+    /// Records that the ULP is ready: the pushes that wait for it are offered at once.
     #[inline(always)]
     pub(crate) fn ulp_ready(&mut self) {
         if self.ordered != 0 {
@@ -421,7 +421,7 @@ impl Target {
         None
     }
 
-    /// Books that the ULP has taken, answered or refused the request `rsn`: the next RSN is expected (F-8.5.1-2).
+    /// Records that the ULP has taken, answered or refused the request `rsn`: the next RSN is expected (F-8.5.1-2).
     #[inline(always)]
     pub(crate) fn delivered(&mut self, key: u32, rsn: Rsn, pull: bool) {
         if self.ordered != 0 {
@@ -459,7 +459,7 @@ impl Target {
         cell
     }
 
-    /// Books that the ULP completed a push in error (F-8.5.3.5-1), or does not know the connection
+    /// Records that the ULP completed a push in error (F-8.5.3.5-1), or does not know the connection
     /// ([`RequestFlags::FOREIGN`]). Its entry waits for the peer's Resync. Returns the cell that held it, or
     /// [`NO_CELL`].
     #[inline(always)]
@@ -476,7 +476,7 @@ impl Target {
         cell
     }
 
-    /// Books a Resync for a request: the request is over, delivered or not (D-25). Returns the cell that held it,
+    /// Records a Resync for a request: the request is over, delivered or not (D-25). Returns the cell that held it,
     /// or [`NO_CELL`]. Returns `None` if there is no space to record the Resync. Then the peer has to send it
     /// again.
     #[inline(always)]

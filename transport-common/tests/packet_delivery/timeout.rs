@@ -303,7 +303,7 @@ fn rnr_is_retried_also_without_attempts() {
             "the requested copy counts as one (F-9.1.5-1)"
         );
         assert_eq!(copies[resync].1.packet.resync_code.0, 3);
-        assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts anew");
+        assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts again");
         assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
     }
 }

@@ -179,7 +179,7 @@ fn it_sorts_what_arrives() {
     assert!(!part.delivery.ack_is_due(START));
 }
 
-/// F-9.1.2-7, F-11-7: a Resync begins anew in the place of a packet, which may have been retransmitted.
+/// F-9.1.2-7, F-11-7: a Resync starts again in the place of a packet, which may have been retransmitted.
 #[test]
 fn a_resync_begins_anew() {
     for retransmitted in [false, true] {

@@ -143,7 +143,7 @@ fn rsn_out_of_range() {
     assert_eq!((p.b.count(Counter::DropRsn), p.b.delivered.len()), (1, 1));
     assert_eq!(
         p.b.entry.connection.delivery.lanes[0].rx.base.0, 302,
-        "acknowledged, otherwise it would be repeated for ever"
+        "acknowledged, otherwise it would be repeated forever"
     );
     let mut far = sent[3].clone();
     far.packet.rsn = 2 + TRANSACTIONS as u32;

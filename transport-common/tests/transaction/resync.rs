@@ -110,7 +110,7 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
 }
 
 /// D-25: of the request after the last one that was delivered. The order passes over it at once. Otherwise the request
-/// behind it would need a receive cell, though it is next, and would be refused for ever if there is none.
+/// behind it would need a receive cell, though it is next, and would be refused forever if there is none.
 #[test]
 fn of_the_next_request_with_nothing_held() {
     let (mut p, mut sent) = sent(true, &[write(0, 4), write(4, 4), write(8, 4)]);
@@ -266,7 +266,7 @@ fn of_an_rsn_whose_place_is_taken() {
     assert_eq!(p.b.receive(&sent[1], at(1)), None);
     let held = p.b.entry.tables.requests[2];
     assert_eq!((held.state, p.b.free_cells()), (RequestState::Held, CELLS - 1));
-    // Further ahead than the table reaches: it is not acknowledged, so it comes again.
+    // Further ahead than the table reaches: it is not acknowledged, so it is sent again.
     let base = p.b.entry.connection.delivery.lanes[0].rx;
     p.b.receive(&far(&sent[1], 0), at(2));
     assert_eq!((p.b.entry.tables.requests[2], p.b.free_cells()), (held, CELLS - 1));

@@ -35,7 +35,7 @@ const ROUND_TRIPS: u32 = 8;
 /// What is known about a peer's life.
 #[derive(Debug, Default)]
 pub(super) struct Life {
-    /// Whether there was a sign of life since the last look.
+    /// Whether there was a sign of life since the last check.
     heard: AtomicBool,
     /// Wakes whoever asks the peer.
     in_doubt: Notify,
@@ -74,7 +74,7 @@ pub(super) async fn watch<H: Host>(
 }
 
 /// Counts the time without a sign of life. A pause of this node is not the peer's silence: what arrived meanwhile is not
-/// read yet. So each look adds at most twice the time that it should have waited.
+/// read yet. So each check adds at most twice the time that it should have waited.
 async fn look<H: Host>(shared: &Shared<H>, session: &Session) -> WireError {
     let pause = heartbeat(session.patience) / LOOKS;
     let mut ticks = interval(pause);

@@ -32,7 +32,7 @@ use crate::{
 pub struct NodeHost {
     node: Node,
     names: Arc<Mutex<HashMap<u32, String>>>,
-    /// What the node's security checks had refused at the last look.
+    /// What the node's security checks had refused at the last check.
     refused: Arc<AtomicU64>,
 }
 
@@ -145,7 +145,7 @@ impl Host for NodeHost {
     }
 
     fn refusals(&self) -> Vec<Refusals> {
-        // A look at every connection is long, and most of the time there is nothing to see.
+        // Checking every connection takes long, and most of the time there is nothing to see.
         let refused =
             SecurityDrops::CAUSES.into_iter().filter_map(|cause| self.node.counter(cause).ok()).sum();
         if self.refused.swap(refused, Relaxed) == refused {

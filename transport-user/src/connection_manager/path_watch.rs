@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Looks four times per second at what `at` returns for each number of a look. Returns the texts.
+    /// Looks four times per second at what `at` returns for each number of a check. Returns the texts.
     fn looks(known: &mut Known, numbers: std::ops::Range<u32>, at: impl Fn(u32) -> PathState) -> Vec<String> {
         let start = Instant::now();
         let look = |number| {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     /// The end of a stall is told. A path that stalls again and again does not fill the log. Another connection in the slot
-    /// begins anew.
+    /// begins again.
     #[test]
     fn the_end_of_a_stall_is_told_and_not_each_begin() {
         let mut known = Known::default();

@@ -199,7 +199,7 @@ impl Node {
             LocalCid::Reserved(reservation) if reservation.is_from(&inner.cids) => reservation,
             LocalCid::Reserved(reservation) => return Err(Error::UnknownCid(reservation.cid().0)),
         };
-        // The peer may have come up since the last look, and then a veth takes frames from XDP.
+        // The peer may have come up since the last check, and then a veth takes frames from XDP.
         if self.transmit()? == Transmit::Stack {
             inner.watch.look_now();
         }

@@ -81,7 +81,7 @@ impl TraceFile {
         self.chunk(ChunkKind::LAST, &[&list])
     }
 
-    /// Writes the number of lost runs since the begin.
+    /// Writes the number of lost runs since the start.
     pub(super) fn lost(&mut self, lost: u64) -> Result<(), Error> {
         self.chunk(ChunkKind::LOST, &[&lost.to_le_bytes()])
     }

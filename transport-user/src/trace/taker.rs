@@ -16,7 +16,7 @@ use crate::maps::{Maps, TraceRing};
 const LOOK: Duration = Duration::from_micros(200);
 /// Longest time for which a replaced program may still run.
 const GRACE: Duration = Duration::from_millis(20);
-/// Number of times that a connection is written at the begin. If a run has one step before and one step after such
+/// Number of times that a connection is written at the start. If a run has one step before and one step after such
 /// a copy, a replay cannot repeat the run and has to wait for the next copy.
 const TOLD_AT_FIRST: u32 = 12;
 /// Time between two of these copies.

@@ -24,7 +24,7 @@ use crate::{
     shell::{Progress, target_dir, workspace},
 };
 
-/// The release that is installed in the guest, and what it has besides the essential packages.
+/// The release that is installed in the guest, and what it has in addition to the essential packages.
 const RELEASE: &str = "trixie";
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,iproute2,busybox-static";
 /// Memory of the guest: the distribution is in it, and while it is unpacked, twice.

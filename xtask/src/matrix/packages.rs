@@ -67,7 +67,7 @@ impl Archive {
             fs::write(stamp, "")?;
         } else if self.kernel_names().is_ok_and(|names| !names.is_empty()) {
             eprintln!(
-                "warning: Debian's lists of kernels could not be read anew; those of the last time serve"
+                "warning: Debian's lists of kernels could not be read again; those of the last time serve"
             );
         } else {
             bail!("Debian's lists of packages cannot be read: {}", last_line(&output.stderr));

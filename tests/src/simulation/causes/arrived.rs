@@ -101,7 +101,7 @@ impl Causes {
             Some(at) => self.is_first_refusal(look, at),
             None => Some(true),
         };
-        // "Waiting for a receive is no congestion" in docs/decisions.md.
+        // "Waiting for a receive is no congestion" in docs/decisions/protocol.md.
         if repeats || was_kept { Some(false) } else { first }
     }
 

@@ -213,7 +213,7 @@ fn new_card(world: &SmallWorld, side: usize) -> HostNic {
     // Whether a packet asks for an ACK depends on how many were sent before, and would tell states apart that
     // differ in nothing else. The last packet of a burst asks in any case.
     parameters.config.ack_request_percent = 0;
-    // A request that is refused comes again soon: code 0 would be 655 ms, in which packets behind it are sent again.
+    // A request that is refused is sent again soon: code 0 would be 655 ms, in which packets behind it are sent again.
     parameters.config.rnr_timeout_code = 1;
     // Both hosts have one clock, and no packet is refused for its time.
     parameters.config.replay_margin = PicosecondSpan(1 << 60);

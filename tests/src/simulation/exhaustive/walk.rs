@@ -216,7 +216,7 @@ impl<'a> Walker<'a> {
         let unready = [0, 1].map(|side| self.is_unready(side, facts[side].readied));
         choices.extend(distinct().map(Choice::Deliver));
         choices.extend((0..2).filter(|side| facts[*side].has_work(state.now)).map(Choice::Engine));
-        // An application that is not ready will be: without that, a request would be tried again for ever.
+        // An application that is not ready will be: without that, a request would be tried again forever.
         let early = !choices.is_empty() || unready.contains(&true);
         choices.extend((0..2).filter(|side| unready[*side]).map(Choice::Ready));
         if state.losses > 0 {

@@ -6,7 +6,7 @@ use super::SmallWorld;
 /// Operations of both ends.
 type Operations = [&'static [SmallOp]; 2];
 
-/// What makes a world, besides the order.
+/// What makes a world, in addition to the order.
 #[derive(Clone, Copy)]
 struct Plan {
     operations: Operations,

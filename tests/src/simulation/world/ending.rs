@@ -1,4 +1,4 @@
-//! What is checked of a world at each step besides its cards, and at its end.
+//! What is checked of a world at each step apart from its cards, and at its end.
 
 use transport_common::connection::State;
 use transport_common::counters::Counter;

@@ -394,13 +394,13 @@ fn several_that_wait_are_a_backlog() {
             let counter = Initiator::is_backlogged(next, next, 0, read(at(waiting)));
             assert_eq!((known, counter), (backlog, backlog), "{waiting} wait");
         }
-        assert!(!Initiator::is_backlogged(next, at(2), 1, read(at(2))), "the last look found none to send");
+        assert!(!Initiator::is_backlogged(next, at(2), 1, read(at(2))), "the last read found none to send");
     }
     Initiator::is_backlogged(1, 3, 0, || panic!("the counter is read only if needed"));
 }
 
 /// Table full, one packet kept: the oldest transaction is reported, but its packet is not acknowledged, which a peer
-/// may do for ever (D-54). All behind it are reported as well. BRSN stops where the table ends, and not at the entry
+/// may do forever (D-54). All behind it are reported as well. BRSN stops where the table ends, and not at the entry
 /// with which it began.
 #[test]
 fn brsn_stays_in_the_table_while_the_oldest_packet_is_kept() {

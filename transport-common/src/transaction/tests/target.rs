@@ -228,7 +228,7 @@ fn it_passes_over_a_resync_that_comes_again_in_its_turn() {
 }
 
 /// D-25: a Resync whose RSN is further ahead than the table reaches is not booked, so its sender repeats it. Acknowledged
-/// and forgotten, it would stop the order for ever when its turn comes. Its sender may be that far ahead: what it gave up
+/// and forgotten, it would stop the order forever when its turn comes. Its sender may be that far ahead: what it gave up
 /// for lost does not hold it back.
 #[test]
 fn a_resync_beyond_the_table_is_not_booked() {

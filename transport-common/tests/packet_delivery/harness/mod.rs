@@ -160,7 +160,7 @@ pub(crate) fn read(remote: u64, length: u32) -> WorkRequest {
     work(Verb::READ, remote, length)
 }
 
-/// Books that the packet at `psn` was booked but could not be built.
+/// Reports that the packet at `psn` was recorded as sent but could not be built.
 pub(crate) fn not_sent(node: &mut Node, window: Window, psn: Psn) {
     let kind = if window == Window::Request { PULL_REQUEST } else { PUSH_DATA };
     let generation = node.entry.connection.generation;

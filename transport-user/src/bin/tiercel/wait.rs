@@ -122,7 +122,7 @@ impl Wait {
             // Without an answer there is nothing to say. The next look may have one.
             let Some(shown) = look(&self.socket, cid).await else { continue };
             let now = shown.info.statistics.nacks_received;
-            // Earlier operations may have had NACKs as well, so the first look only counts them.
+            // Earlier operations may have had NACKs as well, so the first check only counts them.
             let Some(before) = nacks else {
                 nacks = Some(now);
                 continue;

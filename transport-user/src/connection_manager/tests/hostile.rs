@@ -271,7 +271,7 @@ async fn one_run(seed: u64) {
         + wrong;
     assert!(ended >= statistics.tcp_accepted, "{told} {statistics:?}");
     assert!(ended - peer_died <= statistics.tcp_accepted, "{told} {statistics:?}");
-    // The log is bounded by what strangers may have, and by the begin and the end of each connection.
+    // The log is bounded by what strangers may have, and by the start and the end of each connection.
     let seconds = began.elapsed().as_secs() as usize + 1;
     let lines = log.0.load(Ordering::Relaxed);
     let bound = 64 + 4 * seconds + 2 * (established as usize + 1) + 4;

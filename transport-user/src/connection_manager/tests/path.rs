@@ -48,7 +48,7 @@ async fn over_a_path(node: &Manager, carries: usize, path: Option<u32>) -> (Mess
     };
     let answer = tokio::select! {
         answer = read_message(&mut stream, PATIENCE) => answer.unwrap(),
-        () = answering => unreachable!("it answers for ever"),
+        () = answering => unreachable!("it answers forever"),
     };
     (answer, arrived)
 }

@@ -56,7 +56,7 @@ async fn connect_by_hand(node: &Manager) -> (TcpStream, Cid) {
     write_message(&mut stream, &Message::Path { mtu: Some(1500) }, PATIENCE).await.unwrap();
     let answer = tokio::select! {
         answer = read_message(&mut stream, PATIENCE) => answer.unwrap(),
-        () = answer_probes(&socket, theirs.token, 1500) => unreachable!("it answers for ever"),
+        () = answer_probes(&socket, theirs.token, 1500) => unreachable!("it answers forever"),
     };
     let Message::Accept { offer, path_mtu: Some(1500) } = answer else { panic!("{answer:?}") };
     for message in [Message::Ready, Message::Proof { proof: Proof::COMPLETE }] {

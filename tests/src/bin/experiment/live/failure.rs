@@ -30,7 +30,7 @@ const SAMPLES: u32 = 4;
 const EVERY: Duration = Duration::from_millis(20 / SAMPLES as u64);
 const END: Duration = Duration::from_millis(BEFORE.as_millis() as u64 + 20 * AFTER as u64);
 
-/// Bytes of user data that all flows had delivered, at times since the begin.
+/// Bytes of user data that all flows had delivered, at times since the start.
 pub(super) type Course = Vec<(Duration, u64)>;
 
 const TIME_BACK: &str = "median until back";

@@ -50,7 +50,7 @@ pub(super) use writing::Target;
 
 /// Transfers of a node at the same time.
 const TRANSFERS: usize = 16;
-/// Capacity of the queue of steps, per transfer: two for every slot, and a few for the begin and the end.
+/// Capacity of the queue of steps, per transfer: two for every slot, and a few for the start and the end.
 const STEPS: usize = 2 * MOST_SLOTS as usize + 8;
 /// Most chunks that may be outstanding.
 const MOST_SLOTS: u32 = 128;
@@ -349,7 +349,7 @@ impl Chunks {
         u64::from(self.chunk).min(self.length - self.position(index))
     }
 
-    /// Returns the span of chunk `index` in the buffer: the begin of its slot, and the length of the chunk.
+    /// Returns the span of chunk `index` in the buffer: the start of its slot, and the length of the chunk.
     fn span(self, index: u64) -> Span {
         Span { offset: (index % u64::from(self.slots)) * u64::from(self.chunk), length: self.size(index) }
     }

@@ -53,7 +53,7 @@ pub(in super::super) enum Trouble {
     IsDirectory,
     /// The source is not a regular file: what it is.
     NotAFile(&'static str),
-    /// The source ended early: its length at the begin, and what could be read.
+    /// The source ended early: its length at the start, and what could be read.
     Shorter(u64, u64),
     /// The source does not tell its length, and is longer than this.
     NoLength(u64),
