@@ -1,12 +1,13 @@
-//! `cargo xtask defects`: puts defects back into the core, one at a time, and lets the simulation find them.
+//! `cargo xtask defects`: puts defects back, one at a time, and lets the simulation or a test find them.
 //!
 //! Each file of `tests/defects` is a patch with a description, and the options with which `cargo xtask sim` has to find
-//! it, or the test of the core that fails with it. The patches are applied in a copy of the sources below cargo's target
+//! it, or the test that fails with it: `Test: PACKAGE lib NAME` names a unit test, `Test: PACKAGE PROGRAM NAME` one of a
+//! program in the package's `tests`. Only what has this test is built. The patches are applied in a copy of the sources below cargo's target
 //! directory, which is built in a target directory of its own: cargo takes two copies of a workspace for one. The checkout
 //! and what is built of it stay as they are.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -29,7 +30,8 @@ const BUILD: [&str; 8] =
     ["build", "--quiet", "--profile", "test", "--package", "tiercel-tests", "--bin", "sim"];
 /// Options of the run without a change, which must not fail.
 const CONTROL: &str = "--seeds 400";
-/// Build scripts that build the XDP programs. The simulation has none, and a defect need not compile for BPF.
+/// Build scripts that build the XDP programs. Neither the simulation nor a unit test has any, and a defect need not compile
+/// for BPF.
 const BUILD_SCRIPTS: [&str; 2] = ["tests/build.rs", "transport-user/build.rs"];
 
 /// Options of `cargo xtask defects`.
@@ -71,8 +73,42 @@ struct Defect {
 enum Search {
     /// By the simulation, with these options.
     Simulation { options: String },
-    /// By a test of the core.
-    Test { name: String },
+    /// By a test.
+    Test {
+        #[serde(flatten)]
+        place: TestPlace,
+        name: String,
+    },
+}
+
+/// What has to be built for a test.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct TestPlace {
+    package: String,
+    /// `lib` for the unit tests, otherwise the name of a program in the package's `tests`.
+    target: String,
+}
+
+impl TestPlace {
+    /// The target of unit tests.
+    const LIB: &str = "lib";
+
+    /// Reads the place and the name of a test: three words.
+    fn read(text: &str) -> Option<(Self, String)> {
+        let mut words = text.split_whitespace().map(str::to_owned);
+        let (package, target, name) = (words.next()?, words.next()?, words.next()?);
+        words.next().is_none().then_some((Self { package, target }, name))
+    }
+
+    /// Returns cargo's arguments for it.
+    fn arguments(&self) -> Vec<&str> {
+        let mut arguments = vec!["test", "--package", &self.package];
+        match self.target.as_str() {
+            Self::LIB => arguments.push("--lib"),
+            program => arguments.extend(["--test", program]),
+        }
+        arguments
+    }
 }
 
 impl Search {
@@ -81,7 +117,10 @@ impl Search {
         let line =
             |what| text.lines().find_map(|line| line.strip_prefix(what)).map(|rest| rest.trim().to_owned());
         let options = line("Options: ").map(|options| Self::Simulation { options });
-        options.or_else(|| line("Test: ").map(|name| Self::Test { name }))
+        options.or_else(|| {
+            let (place, name) = TestPlace::read(&line("Test: ")?)?;
+            Some(Self::Test { place, name })
+        })
     }
 }
 
@@ -127,12 +166,7 @@ pub(crate) fn defects(options: &Options, progress: &Progress) -> Result<ExitCode
         Copy { dir: target_dir().join("defects/sources"), target: target_dir().join("defects/target") };
     copy.refresh()?;
     progress.say("without a change");
-    copy.build().context("the sources do not compile without a change")?;
-    let control = copy.play(CONTROL)?;
-    ensure!(
-        control.failed.is_empty(),
-        "the simulation fails without a change: `cargo xtask sim {CONTROL}` shows it"
-    );
+    copy.control(&defects)?;
     for defect in &mut defects {
         let begin = Instant::now();
         progress.say(&defect.name);
@@ -168,13 +202,14 @@ fn read_all(dir: &Path) -> Result<Vec<Defect>> {
 /// Reads the description of a patch: its first line, and the line that says how it is found.
 fn describe(name: String, text: &str) -> Result<Defect> {
     let what = text.lines().next().unwrap_or_default().trim().to_owned();
-    let by = Search::read(text)
-        .with_context(|| format!("{PATCHES}/{name}.patch has no line `Options: ...` or `Test: ...`"))?;
+    let by = Search::read(text).with_context(|| {
+        format!("{PATCHES}/{name}.patch has no line `Options: ...` or `Test: PACKAGE TARGET NAME`")
+    })?;
     ensure!(!what.is_empty(), "{PATCHES}/{name}.patch does not begin with a description");
     Ok(Defect { name, what, by, result: Outcome::Untried, seconds: 0 })
 }
 
-/// A copy of the sources, and the simulation that is built from it.
+/// A copy of the sources, and what is built from it.
 struct Copy {
     dir: PathBuf,
     target: PathBuf,
@@ -207,6 +242,33 @@ impl Copy {
         remove_others(&self.dir, &kept)
     }
 
+    /// Checks that nothing fails without a change, of what has to find these defects.
+    fn control(&self, defects: &[Defect]) -> Result<()> {
+        let mut tests: BTreeMap<&TestPlace, BTreeSet<&str>> = BTreeMap::new();
+        for defect in defects {
+            if let Search::Test { place, name } = &defect.by {
+                tests.entry(place).or_default().insert(name);
+            }
+        }
+        for (place, names) in tests {
+            let names: Vec<_> = names.into_iter().collect();
+            let said = self.test(place, &names)?;
+            for name in names {
+                let outcome = told_by_test(name, &said);
+                ensure!(outcome == Outcome::Passed, "without a change, test {name}: {outcome}");
+            }
+        }
+        if defects.iter().all(|one| matches!(one.by, Search::Test { .. })) {
+            return Ok(());
+        }
+        self.build().context("the sources do not compile without a change")?;
+        ensure!(
+            self.play(CONTROL)?.failed.is_empty(),
+            "the simulation fails without a change: `cargo xtask sim {CONTROL}` shows it"
+        );
+        Ok(())
+    }
+
     /// Builds the simulation. Returns what the compiler says if it does not compile.
     fn build(&self) -> Result<()> {
         run(cargo().args(BUILD).current_dir(&self.dir).env("CARGO_TARGET_DIR", &self.target))
@@ -222,14 +284,14 @@ impl Copy {
             .with_context(|| format!("the simulation said {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// Puts a defect into the copy, plays seeds until a check fails, and restores the copy.
+    /// Puts a defect into the copy, looks for it, and restores the copy.
     fn try_defect(&self, defect: &Defect) -> Result<Outcome> {
         if let Err(error) = self.apply(defect, &[]) {
             return Ok(Outcome::DoesNotFit { why: error.to_string() });
         }
         let outcome = match &defect.by {
             Search::Simulation { options } => self.find(options),
-            Search::Test { name } => self.run_test(name),
+            Search::Test { place, name } => self.test(place, &[name]).map(|said| told_by_test(name, &said)),
         };
         self.apply(defect, &["--reverse"])?;
         outcome
@@ -258,27 +320,23 @@ impl Copy {
         })
     }
 
-    /// Runs a test of the core.
-    fn run_test(&self, name: &str) -> Result<Outcome> {
+    /// Runs tests of one place. Returns what cargo and they say.
+    fn test(&self, place: &TestPlace, names: &[&str]) -> Result<String> {
         let mut test = cargo();
-        test.args([
-            "test",
-            "--package",
-            "transport-common",
-            "--lib",
-            "--tests",
-            "--no-fail-fast",
-            "--",
-            name,
-        ]);
+        test.args(place.arguments()).arg("--").args(names);
         test.current_dir(&self.dir).env("CARGO_TARGET_DIR", &self.target);
         let output = test.output().context("cannot start cargo test")?;
-        let text = [output.stdout, output.stderr].concat();
-        Ok(told_by_test(name, &String::from_utf8_lossy(&text)))
+        // What the test program says comes last: the end of a run that has not begun says why.
+        let parts = if output.stdout.is_empty() {
+            [output.stdout, output.stderr]
+        } else {
+            [output.stderr, output.stdout]
+        };
+        Ok(String::from_utf8_lossy(&parts.concat()).into_owned())
     }
 }
 
-/// Returns what the output of a run of one test says about a defect.
+/// Returns what the output of a run says about a test.
 fn told_by_test(name: &str, output: &str) -> Outcome {
     let ended = |how| {
         let end = format!("{name} ... {how}");
@@ -328,7 +386,7 @@ impl fmt::Display for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simulation { options } => write!(f, "cargo xtask sim {options}"),
-            Self::Test { name } => write!(f, "cargo test --package transport-common {name}"),
+            Self::Test { place, name } => write!(f, "cargo {} {name}", place.arguments().join(" ")),
         }
     }
 }
@@ -373,15 +431,53 @@ mod tests {
             assert!(text.contains("\n--- a/") && text.contains("\n+++ b/"), "{}", defect.name);
             match &defect.by {
                 Search::Simulation { options } => assert!(options.starts_with("--"), "{defect:?}"),
-                Search::Test { name } => assert!(!name.contains(' '), "{defect:?}"),
+                Search::Test { place, name } => {
+                    assert!(has_test(place, name), "there is no such test: {defect:?}")
+                }
             }
+        }
+    }
+
+    /// Returns whether the sources of a place have a test.
+    fn has_test(place: &TestPlace, name: &str) -> bool {
+        fn any(path: &Path, head: &str) -> bool {
+            if path.is_dir() {
+                return fs::read_dir(path)
+                    .is_ok_and(|files| files.flatten().any(|file| any(&file.path(), head)));
+            }
+            fs::read_to_string(path).is_ok_and(|text| text.contains(head))
+        }
+        let package = workspace().join(&place.package);
+        let sources = match place.target.as_str() {
+            TestPlace::LIB => vec![package.join("src")],
+            program => {
+                vec![package.join("tests").join(program), package.join(format!("tests/{program}.rs"))]
+            }
+        };
+        sources.iter().any(|path| any(path, &format!("fn {name}(")))
+    }
+
+    #[test]
+    fn a_test_is_named_with_its_place() {
+        let read = |text: &str| describe("x".to_owned(), &format!("Something is wrong.\n{text}\n"));
+        for (text, command) in [
+            ("Test: transport-user lib it", "cargo test --package transport-user --lib it"),
+            (
+                "Test: transport-common transaction it",
+                "cargo test --package transport-common --test transaction it",
+            ),
+        ] {
+            assert_eq!(read(text).expect("a test").by.to_string(), command);
+        }
+        for text in ["Test: it", "Test: transport-user it", "Test: transport-user lib it that"] {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_patch_without_options_is_refused() {
         let refused = describe("x".to_owned(), "Something is wrong.\n").expect_err("no options");
-        assert!(refused.to_string().contains("`Options: ...` or `Test: ...`"), "{refused}");
+        assert!(refused.to_string().contains("`Options: ...` or `Test: PACKAGE TARGET NAME`"), "{refused}");
         let refused = describe("x".to_owned(), "\nOptions: --seeds 1\n").expect_err("no description");
         assert!(refused.to_string().contains("description"), "{refused}");
     }
@@ -392,6 +488,8 @@ mod tests {
         assert!(told("running 1 test\ntest a::it ... FAILED\n").is_found());
         assert_eq!(told("running 1 test\ntest a::it ... ok\n"), Outcome::Passed);
         assert!(matches!(told("running 0 tests\n"), Outcome::DoesNotFit { .. }));
+        let broken = told("error: could not compile `x`\n");
+        assert_eq!(broken.to_string(), "DOES NOT FIT: no test it was run: error: could not compile `x`");
     }
 
     /// A patch applies to the sources as they are. `cargo xtask defects` says whether the simulation finds it.
