@@ -341,13 +341,17 @@ impl Target {
     /// Records that the ULP is ready: the pushes that wait for it are offered at once.
     #[inline(always)]
     pub(crate) fn ulp_ready(&mut self) {
+        // A pull does not wait for a receive: its time goes on.
         if self.ordered != 0 {
+            if self.rnr != PUSH_IN_RNR {
+                return;
+            }
             self.rnr_due = Bitmap128::bit(0);
         } else {
             self.rnr_due = self.rnr_due.or(self.rnr_waiting);
             self.rnr_waiting = Bitmap128::ZERO;
             if !self.pulls_waiting.is_zero() {
-                return; // a pull does not wait for a receive: its time goes on
+                return;
             }
         }
         self.rnr_timer = Deadline::NONE;

@@ -2,8 +2,10 @@
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::counters::Counter;
+use transport_common::ids::Rsn;
 use transport_common::packet_delivery::Window;
 use transport_common::queues::Verb;
+use transport_common::transaction::RESPONSES;
 use transport_common::units::{Deadline, Fcwnd, Ticks};
 use transport_common::wire::PacketType;
 
@@ -402,6 +404,40 @@ fn refused_packets_in_a_storm_share_resource_nacks() {
     assert!(nacks.windows(2).all(|two| two[1].0 - two[0].0 >= repeated), "{nacks:?}");
     p.run(20 + 10 * repeated, 4 * RTO_MICROS);
     assert_eq!(p.b.delivered, [1, 2, 3]);
+}
+
+/// D-94, F-8.2.1.2-5: the request that all others wait for is refused each time that it comes. What is behind it shares
+/// resource NACKs. It is accepted as soon as there is room.
+#[test]
+fn the_request_that_all_others_wait_for_is_refused_each_time() {
+    let (mut p, sent) = pair(true, &[false]);
+    let request = |n: u32| {
+        let mut wire = sent[0].clone();
+        wire.packet.psn += n;
+        wire.packet.rsn += n;
+        wire
+    };
+    let (places, repeated) = (RESPONSES as u32, 128);
+    for n in 0..places {
+        p.b.receive(&request(n), at(1));
+    }
+    p.b.withhold_cells(CELLS);
+    let mut behind = Vec::new();
+    for now in (10..10 + 10 * repeated).step_by(10) {
+        behind.extend(p.b.receive(&request(places + 1), at(now)).map(|_| now));
+        let nack = p.b.receive(&request(places), at(now + 1)).expect("it is refused each time");
+        let packet = nack.packet;
+        assert_eq!((packet.kind, packet.nack_window, packet.nack_code), (NACK, 1, NO_RESOURCES));
+        assert_eq!(packet.psn, request(places).packet.psn);
+    }
+    assert!((8..=10).contains(&behind.len()), "{behind:?}");
+    assert!(behind.windows(2).all(|two| two[1] - two[0] >= repeated), "{behind:?}");
+    let now = 20 + 10 * repeated;
+    assert!(p.b.drain(at(now)).iter().any(|wire| wire.is(PULL_DATA)));
+    let ack = back(&p.b, 201, 100, at(now + 1));
+    p.b.receive(&ack, at(now + 1));
+    p.b.receive(&request(places), at(now + 2));
+    assert_eq!(p.b.entry.connection.target.nrsn, Rsn(request(places + 1).packet.rsn));
 }
 
 /// F-9.2.1-3, F-9.2.2.4-2: the OWN bit of each window is reported by the next EACK, not by the one after it, and

@@ -131,6 +131,29 @@ fn it_offers_again_what_the_ulp_was_not_ready_for() {
     }
 }
 
+/// F-8.5.3.4-2, D-42, D-43: a receive that is posted ends the time of pushes that wait for one. A pull waits for no receive:
+/// it is offered again at its own time, and the timer stands there.
+#[test]
+fn a_receive_does_not_end_the_time_of_pulls() {
+    let due = NOW.after(rnr_timeout(FIRST_CODE));
+    for (ordered, pushes) in [(true, 0), (false, 0), (false, 1)] {
+        let mut part = Part::new(ordered);
+        for (rsn, pull) in [(1, true), (2, false)].into_iter().take(1 + pushes) {
+            part.hold(rsn, pull);
+            part.not_ready_for(rsn, pull, NOW);
+        }
+        part.target.ulp_ready();
+        assert_eq!(part.target.rnr_timer.time(), Some(due), "ordered: {ordered}");
+        for _ in 0..pushes {
+            assert_eq!(part.next(), Some(2));
+            part.deliver(2, false);
+        }
+        assert_eq!((part.next(), part.target.has_due()), (None, false), "ordered: {ordered}");
+        part.target.on_rnr_timer(&part.table, due);
+        assert_eq!(part.next(), Some(1));
+    }
+}
+
 /// An unordered push without a cell is asked for again no earlier than one that waits.
 #[test]
 fn a_push_without_a_cell_waits_like_the_others() {
