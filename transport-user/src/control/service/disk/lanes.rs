@@ -242,6 +242,14 @@ mod tests {
         assert!(freed.take(Who::Peer).await.is_ok(), "the lane is back when the work has ended");
     }
 
+    /// A call to a file system may block its thread, which must not be a worker of the runtime.
+    #[tokio::test]
+    async fn work_has_a_thread_of_its_own() {
+        let lane = Lanes::default().take(Who::Peer).await.unwrap();
+        let worker = std::thread::current().id();
+        assert_ne!(lane.run(|_| std::thread::current().id()).await, Ok(worker));
+    }
+
     #[tokio::test]
     async fn one_mount_never_takes_all_lanes() {
         let (lanes, here) = (Lanes::with_patience(SHORT), File::open("/proc/self/status").unwrap());
