@@ -440,21 +440,15 @@ mod tests {
 
     /// Returns whether the sources of a place have a test.
     fn has_test(place: &TestPlace, name: &str) -> bool {
-        fn any(path: &Path, head: &str) -> bool {
-            if path.is_dir() {
-                return fs::read_dir(path)
-                    .is_ok_and(|files| files.flatten().any(|file| any(&file.path(), head)));
-            }
-            fs::read_to_string(path).is_ok_and(|text| text.contains(head))
-        }
-        let package = workspace().join(&place.package);
-        let sources = match place.target.as_str() {
-            TestPlace::LIB => vec![package.join("src")],
-            program => {
-                vec![package.join("tests").join(program), package.join(format!("tests/{program}.rs"))]
-            }
+        let TestPlace { package, target } = place;
+        let sources = match target.as_str() {
+            TestPlace::LIB => vec![format!(":(glob)**/{package}/src/**")],
+            program => ["/**", ".rs"].map(|end| format!(":(glob)**/{package}/tests/{program}{end}")).to_vec(),
         };
-        sources.iter().any(|path| any(path, &format!("fn {name}(")))
+        let head = format!("fn {name}(");
+        let grep = ["grep", "--untracked", "--files-with-matches", "--fixed-strings", &head, "--"];
+        let arguments: Vec<_> = grep.into_iter().chain(sources.iter().map(String::as_str)).collect();
+        git::said(workspace(), &arguments).is_ok_and(|found| !found.is_empty())
     }
 
     #[test]

@@ -56,7 +56,7 @@ enum Task {
     /// Play whole networks on virtual time, each decided by a seed, and check them after every event
     #[command(disable_help_flag = true)]
     Sim(Passed),
-    /// Put defects back into the core, one at a time, and let the simulation find them; takes half an hour
+    /// Put defects back, one at a time, and let the simulation or a test find them; takes an hour
     Defects(defects::Options),
     /// Try other kernels and network cards in QEMU guests, and write docs/platforms.md (needs root)
     Matrix(matrix::Options),
