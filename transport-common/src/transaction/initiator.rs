@@ -119,7 +119,9 @@ impl Initiator {
     #[inline(always)]
     pub(crate) fn submitted(&mut self, sends: impl Submissions) -> Rsn {
         if self.ordered == 0 || self.next == self.known {
+            let known = self.known;
             self.look(sends);
+            fetch_ahead(sends, known, self.known);
         }
         self.known
     }
@@ -132,9 +134,8 @@ impl Initiator {
         let producer = sends.submitted();
         let room = (TRANSACTIONS as u32).wrapping_sub(known.distance_from(self.released));
         let new = producer.distance_from(known);
-        if new != 0 && new <= room {
+        if new <= room {
             self.known = producer;
-            fetch_ahead(sends, known, producer);
         }
     }
 
