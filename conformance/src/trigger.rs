@@ -72,8 +72,7 @@ pub trait Trigger {
     fn completion(&mut self, ticket: Ticket) -> io::Result<Option<Completion>>;
 
     /// Returns how the trigger itself failed, if an operation ended in error and that is known.
-    fn failure(&self, ticket: Ticket) -> Option<String> {
-        let _ = ticket;
+    fn failure(&self, _: Ticket) -> Option<String> {
         None
     }
 

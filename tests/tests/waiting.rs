@@ -44,6 +44,13 @@ fn a_send_without_a_receive_says_what_it_waits_for_and_ends_in_time() -> Result<
     Ok(())
 }
 
+/// Begins a command at a node.
+fn begun(node: &NodeProcess, command: &[&str]) -> Result<Child> {
+    let mut program = Command::new(program());
+    program.arg("--socket").arg(node.socket()).args(command);
+    Ok(program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+}
+
 /// Sends SIGINT to a child that has not been waited for.
 fn interrupt(child: &Child) {
     // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
@@ -56,13 +63,7 @@ fn an_interrupt_ends_a_watch_between_its_lines() -> Result<()> {
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     let (a, _b, cid) = connected(&pair, &directory)?;
-    let mut watch = Command::new(program())
-        .arg("--socket")
-        .arg(a.socket())
-        .args(["conn", "watch", &cid, "--interval", "100ms", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut watch = begun(&a, &["conn", "watch", &cid, "--interval", "100ms", "--json"])?;
     let mut lines = BufReader::new(watch.stdout.take().context("it is piped")?).lines();
     lines.next().context("it watches")??;
     interrupt(&watch);
@@ -95,13 +96,7 @@ fn an_interrupt_says_what_it_leaves_behind() -> Result<()> {
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     let (a, _b, cid) = connected(&pair, &directory)?;
-    let mut send = Command::new(program())
-        .arg("--socket")
-        .arg(a.socket())
-        .args(["send", &cid, "--data", "hello"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut send = begun(&a, &["send", &cid, "--data", "hello"])?;
     let mut lines = BufReader::new(send.stderr.take().context("it is piped")?).lines();
     // The first line comes when the operation has waited for a while.
     let waiting = lines.next().context("it says something")??;

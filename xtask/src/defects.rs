@@ -2,9 +2,9 @@
 //!
 //! Each file of `tests/defects` is a patch with a description, and the options with which `cargo xtask sim` has to find
 //! it, or the test that fails with it: `Test: PACKAGE lib NAME` names a unit test, `Test: PACKAGE PROGRAM NAME` one of a
-//! program in the package's `tests`. Only what has this test is built. The patches are applied in a copy of the sources below cargo's target
-//! directory, which is built in a target directory of its own: cargo takes two copies of a workspace for one. The checkout
-//! and what is built of it stay as they are.
+//! program in the package's `tests`. Only what has this test is built. The patches are applied in a copy of the sources
+//! below cargo's target directory, which is built in a target directory of its own: cargo takes two copies of a workspace
+//! for one. The checkout and what is built of it stay as they are.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

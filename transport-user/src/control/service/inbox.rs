@@ -168,14 +168,15 @@ impl Inbox {
         if let Some(most) = self.options.max_file.filter(|most| length > *most) {
             return Err(Trouble::TooLong(length, most));
         }
-        for _ in 0..AGAIN {
+        let mut again = AGAIN;
+        loop {
             let measured = self.measure(place, pulse)?;
             match self.take(crossing, measured) {
-                Err(_) if self.space().written != measured.written => {} // some bytes counted twice
+                // Some bytes may count twice.
+                Err(_) if again > 0 && self.space().written != measured.written => again -= 1,
                 taken => return taken,
             }
         }
-        self.take(crossing, self.measure(place, pulse)?)
     }
 
     /// Measures what is stored and what is free.
