@@ -19,7 +19,8 @@ pub use banks::Banks;
 pub use grace::Grace;
 pub use inventory::{LoadedMap, LoadedProgram, links, loaded_maps, loaded_programs};
 pub use link::{
-    XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace, detach_xdp_link, link_xdp, replace_in_link, xdp_place,
+    XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace, detach_link, detach_xdp_link, link_xdp,
+    replace_in_link, xdp_place,
 };
 pub use map::empty_place;
 pub use program::{

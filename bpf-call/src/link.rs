@@ -97,6 +97,14 @@ pub fn replace_in_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Res
     bpf(BPF_LINK_UPDATE, &mut update).map(drop)
 }
 
+/// Detaches a link. Its descriptor stays, and is good for nothing.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn detach_link(link: BorrowedFd<'_>) -> io::Result<()> {
+    bpf(BPF_LINK_DETACH, &mut Detach { link: raw(link) }).map(drop)
+}
+
 /// Detaches the link that attaches XDP program `place.program` to `place.interface`. Returns false if there is no
 /// such link. The kernel lists the links of all network namespaces, and an interface index is not unique among
 /// these. So the program must match as well.
@@ -105,8 +113,7 @@ pub fn replace_in_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Res
 /// The kernel's reason.
 pub fn detach_xdp_link(place: XdpPlace) -> io::Result<bool> {
     let Some(link) = link_at(place)? else { return Ok(false) };
-    bpf(BPF_LINK_DETACH, &mut Detach { link: raw(link.as_fd()) })?;
-    Ok(true)
+    detach_link(link.as_fd()).map(|()| true)
 }
 
 /// Returns the interface and the program of an XDP link. Returns `None` for links of other types, and for a link

@@ -6,6 +6,7 @@
 
 mod figure;
 mod html;
+mod markdown;
 mod plot;
 mod result;
 mod statistics;
@@ -13,6 +14,7 @@ mod table;
 
 pub use figure::{Axis, Figure, Line, Look, Scale};
 pub use html::page;
+
 pub use plot::{DrawError, number, svg};
 pub use result::{Bound, Case, Experiment, Report, Value, Verdict, World, WriteError};
 pub use statistics::{jain, mean, quantile};

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::figure::Figure;
 use crate::html;
+use crate::markdown;
 use crate::plot::{self, DrawError};
 
 /// Version of the JSON report.
@@ -42,8 +43,8 @@ impl Report {
         Self { version: VERSION, experiments }
     }
 
-    /// Writes the page `report.html` and every figure as `EXPERIMENT-FIGURE.svg` to a directory. Creates the
-    /// directory if needed. Returns the path of the page.
+    /// Writes the page `report.html`, the table `results.md` and every figure as `EXPERIMENT-FIGURE.svg` to a directory.
+    /// Creates the directory if needed. Returns the path of the page.
     ///
     /// # Errors
     /// A file cannot be written, or a figure cannot be drawn.
@@ -59,6 +60,8 @@ impl Report {
                 fs::write(&path, plot::svg(figure)?).map_err(failed(&path))?;
             }
         }
+        let table = directory.join("results.md");
+        fs::write(&table, markdown::page(self)).map_err(failed(&table))?;
         let page = directory.join("report.html");
         fs::write(&page, html::page(self)?).map_err(failed(&page))?;
         Ok(page)

@@ -30,6 +30,7 @@ pub mod raw_peer;
 pub mod routed;
 #[cfg(feature = "model")]
 pub mod simulation;
+pub mod stopwatch;
 pub mod verifier;
 pub mod veth;
 

@@ -8,10 +8,10 @@ use transport_common::wire::udp::FALCON_UDP_PORT;
 use transport_user::connection_manager::{
     ConnectError, ConnectionManager, Limits, ManagerOptions, NodeHost, SessionInfo, Terms, Timing,
 };
-use transport_user::{Cid, Connection, Node, NodeOptions, Tuning};
+use transport_user::{Access, Cid, Connection, Node, NodeOptions, Tuning};
 
 use crate::Namespace;
-use crate::checks::wait_until;
+use crate::checks::{block_on, contents, fill, wait_until};
 use crate::veth::{self, DEFAULT_MTU, MacAddress, VethEnd};
 
 /// Two hosts in different networks, and the router between them.
@@ -29,6 +29,12 @@ pub enum Dropped {
     Programs,
     /// Falcon packets that come from this host.
     FalconFrom(usize),
+    /// IP packets from this host that are longer than this, bytes. With IPv6 it is at least 1280.
+    LongFrom(usize, u32),
+    /// Falcon packets among them.
+    LongFalconFrom(usize, u32),
+    /// Everything.
+    Everything,
 }
 
 impl Routed {
@@ -92,13 +98,35 @@ impl Routed {
     }
 
     fn rules(&self, verb: &str, what: Dropped) -> Result<()> {
-        let selector = match what {
-            Dropped::Programs => "ipproto udp dport 1024-65534".to_owned(),
-            Dropped::FalconFrom(host) => format!("iif port{host} ipproto udp dport {FALCON_UDP_PORT}"),
-        };
-        for version in ["-4", "-6"] {
-            let rule = format!("{version} rule {verb} {selector} blackhole");
-            self.router.command("ip", rule.split(' '))?;
+        let falcon = format!("ipproto udp dport {FALCON_UDP_PORT}");
+        for ipv6 in [false, true] {
+            let version = if ipv6 { "-6" } else { "-4" };
+            let run = |command: String| {
+                let command = format!("{version} {command}");
+                self.router.command("ip", command.split(' ')).map(drop)
+            };
+            let selector = match what {
+                Dropped::Programs => "ipproto udp dport 1024-65534".to_owned(),
+                Dropped::FalconFrom(host) => format!("iif port{host} {falcon}"),
+                Dropped::Everything => "from all".to_owned(),
+                Dropped::LongFrom(host, longest) | Dropped::LongFalconFrom(host, longest) => {
+                    // The packets have a route of their own, with a smaller MTU. The router drops what is longer, and would say
+                    // so by ICMP if it had a route for that.
+                    let (table, other) = (100 + host, 1 - host);
+                    let network =
+                        if ipv6 { format!("fd07:{other}::/64") } else { format!("10.7.{other}.0/24") };
+                    run(format!("route {verb} {network} dev port{other} mtu lock {longest} table {table}"))?;
+                    let icmp = if ipv6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
+                    run(format!("rule {verb} pref {table} iif lo ipproto {icmp} blackhole"))?;
+                    let from = match what {
+                        Dropped::LongFrom(..) => format!("iif port{host}"),
+                        _ => format!("iif port{host} {falcon}"),
+                    };
+                    run(format!("rule {verb} {from} lookup {table}"))?;
+                    continue;
+                }
+            };
+            run(format!("rule {verb} {selector} blackhole"))?;
         }
         Ok(())
     }
@@ -156,8 +184,16 @@ impl<'a> End<'a> {
     /// # Errors
     /// Why there is none.
     pub fn try_connect(&self, peer: &Self) -> Result<Cid, ConnectError> {
+        self.try_connect_with(peer, Terms::default())
+    }
+
+    /// Asks the other end for a connection with these terms.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn try_connect_with(&self, peer: &Self, terms: Terms) -> Result<Cid, ConnectError> {
         let to = peer.manager.address();
-        let connect = self.manager.connect(to.ip(), to.port(), Terms::default());
+        let connect = self.manager.connect(to.ip(), to.port(), terms);
         self.host.run(|| self.runtime.block_on(connect))
     }
 
@@ -168,6 +204,41 @@ impl<'a> End<'a> {
     pub fn connect(&self, peer: &Self) -> Result<()> {
         self.try_connect(peer)?;
         wait_until("the other end knows", || peer.manager.sessions().len() == 1);
+        Ok(())
+    }
+
+    /// Closes the only connection, and waits until both ends have forgotten it.
+    ///
+    /// # Panics
+    /// If there is none, or if an end does not forget it.
+    pub fn close(&self, peer: &Self) {
+        let cid = Cid(self.session().local_cid);
+        assert!(self.runtime.block_on(self.manager.close(cid)), "it is connected");
+        wait_until("both ends have closed", || self.is_idle() && peer.is_idle());
+    }
+
+    /// Returns whether there is neither a session nor a connection.
+    pub fn is_idle(&self) -> bool {
+        self.manager.sessions().is_empty() && self.node.connections().is_empty()
+    }
+
+    /// Moves 100 KB to the other end by WRITE and back by READ, over the only connection.
+    ///
+    /// # Errors
+    /// If an operation fails.
+    ///
+    /// # Panics
+    /// If received data differ from the sent data.
+    pub fn there_and_back(&self, peer: &Self) -> Result<()> {
+        const LENGTH: usize = 100_000;
+        let local = self.node.register(LENGTH, Access::LOCAL)?;
+        let remote = peer.node.register(LENGTH, Access::ALL)?;
+        let sent = fill(&local, LENGTH, 4);
+        block_on(self.connection().write(&local, 0, remote.key(), 0, LENGTH as u64))?;
+        assert!(contents(&remote, LENGTH) == sent, "WRITE: the received data differ from the sent data");
+        local.write(0, &vec![0; LENGTH])?;
+        block_on(self.connection().read(&local, 0, remote.key(), 0, LENGTH as u64))?;
+        assert!(contents(&local, LENGTH) == sent, "READ: the data read back differ from the sent data");
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! What `tiercel cp` does with files that are not plain, with several at a time, and when something is in the way.
+//! What `tiercel cp` does with files that are not plain, with several at a time, and when something is in the way. What a node
+//! does when a disk or the reader of its log stalls.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -13,6 +14,7 @@ use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome, program};
 use tiercel_tests::{Host, Pair, need_root};
+use transport_common::tape::file::{ChunkHead, ChunkKind};
 
 /// Two nodes with a connection. B has a receive directory.
 struct Nodes {
@@ -468,6 +470,81 @@ fn a_stalled_disk_stops_nothing_else() -> Result<()> {
     assert!(nodes.received("big")? == pattern(200 << 20, 1));
     drop(nodes);
     Ok(())
+}
+
+/// The disk under the file of a trace stalls. The node writes that file, on a thread of its own: the traced connection and another
+/// one work on, with or without the command that has asked for the trace. When the disk answers again, the trace is completed.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
+    need_root();
+    let directory = TempDir::new()?;
+    let inbox = directory.path().join("inbox");
+    fs::create_dir(&inbox)?;
+    let nodes = Nodes::up_in(directory, inbox, &[], Some("taskset --cpu-list 0"))?;
+    // It is dropped before the nodes: a process whose thread waits for the disk does not end.
+    let volume = Volume::mount(nodes.directory.path())?;
+    let key = nodes.b.json(&["mr", "register", "4KiB"])?["key"].to_string();
+    let other = nodes.a.json(&["conn", "connect", &nodes.pair.b.ipv4.to_string()])?["local_cid"].to_string();
+    let big = nodes.file("big", &pattern(32 << 20, 1))?;
+    let file = volume.at.join("run.trace");
+    let mut command = Command::new(program());
+    command.arg("--socket").arg(nodes.b.socket()).args(["trace", "--duration", "3000s", "--out"]).arg(&file);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut trace = Node(command.spawn()?);
+    let traced = || -> Result<Value> {
+        let status = quickly(nodes.b.socket(), &["status", "--json"])?;
+        ensure!(status.code == 0, "{}", status.stderr);
+        Ok(serde_json::from_str::<Value>(&status.stdout)?["trace"].clone())
+    };
+    let traced_is = |state: &str| traced().is_ok_and(|trace| trace["state"] == state);
+    wait_until("it is recorded", || traced_is("recording"));
+    volume.freeze()?;
+
+    // The writer has a buffer, so it goes on for a while. Each copy makes more runs than the writer takes before it says so.
+    let copy = |number: u32| -> Result<()> {
+        let to = nodes.to(&format!("copy-{number}"));
+        refused(quickly(nodes.a.socket(), &["cp", text(&big)?, &to])?, 0, "").map(drop)
+    };
+    let (mut runs, mut copies) = (None, 0);
+    loop {
+        copy(copies)?;
+        let now = traced()?["runs"].as_u64().context("a trace is being recorded")?;
+        if runs.replace(now) == Some(now) {
+            break;
+        }
+        copies += 1;
+        ensure!(copies < 20, "the trace goes on, although its disk is frozen: {now} runs");
+    }
+    let both_work = || -> Result<()> {
+        refused(quickly(nodes.b.socket(), &["status"])?, 0, "")?;
+        for cid in [&nodes.cid, &other] {
+            refused(quickly(nodes.a.socket(), &["write", cid, "--rkey", &key, "--data", "x"])?, 0, "")?;
+        }
+        Ok(())
+    };
+    // For longer than a peer waits for a sign of life (5 s).
+    let since = std::time::Instant::now();
+    while since.elapsed() < std::time::Duration::from_secs(6) {
+        both_work()?;
+    }
+    trace.0.kill()?;
+    trace.0.wait()?;
+    wait_until("the node ends the trace", || traced_is("writing"));
+    both_work()?;
+    copy(copies + 1)?;
+    let next = nodes.path("next.trace");
+    let again = ["trace", "--duration", "200ms", "--out", text(&next)?];
+    let busy = quickly(nodes.b.socket(), &again)?;
+    assert!(busy.code != 0 && busy.stderr.contains("already being recorded"), "{}", busy.stderr);
+
+    volume.thaw()?;
+    wait_until("the trace is complete", || traced().is_ok_and(|trace| trace.is_null()));
+    let written = fs::read(&file)?;
+    let end = ChunkHead { kind: ChunkKind::END, bytes: 16 };
+    assert_eq!(written[written.len() - 16 - ChunkHead::LEN..][..ChunkHead::LEN], end.to_bytes());
+    refused(quickly(nodes.b.socket(), &again)?, 0, "").context("the next trace")?;
+    both_work()
 }
 
 /// Nobody reads the log of a node any more. Lines are lost, and nothing else.

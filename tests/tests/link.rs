@@ -1,11 +1,17 @@
 //! What a node does when the interface on which it runs changes.
 
-use anyhow::Result;
-use tiercel_tests::checks::{block_on, wait_until};
-use tiercel_tests::nodes::{Setup, node};
-use tiercel_tests::routed::Routed;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tiercel_tests::checks::{block_on, contents, fill, wait_until};
+use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, node};
+use tiercel_tests::routed::{End, Routed};
+use tiercel_tests::stopwatch::Stopwatch;
+use tiercel_tests::veth::{self, Offload};
 use tiercel_tests::{Host, Namespace, Pair, need_root};
-use transport_user::{EngineOptions, Error, Lost, Node, NodeOptions, Tuning};
+use transport_user::{
+    Access, AttachMode, Cid, EngineOptions, Error, Lost, Node, NodeOptions, Transmit, Tuning,
+};
 
 fn up(host: &Host) -> Result<Node> {
     node(host, EngineOptions::default(), Setup::default())
@@ -102,5 +108,133 @@ fn a_tentative_address_is_waited_for_and_a_duplicate_is_named() -> Result<()> {
     begin_check(&pair.b)?;
     let error = up(&pair.b).expect_err("A has the address");
     assert!(matches!(error, Error::AddressDuplicate { .. }), "{error}");
+    Ok(())
+}
+
+/// Checks that the connection is the one with this CID, and that it carries data in both directions.
+fn goes_on(a: &End<'_>, b: &End<'_>, cid: Cid, after: &str) -> Result<()> {
+    ensure!(
+        a.node.connection(cid).is_some(),
+        "after {after} the connection is gone: {:?}",
+        a.manager.events()
+    );
+    a.there_and_back(b)?;
+    b.there_and_back(a)
+}
+
+/// The interface gets more queues and fewer, and its offloads change: the connection goes on. A veth runs no XDP program on a new
+/// queue until it is attached again, so what arrived there was lost for the node.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_connection_goes_on_when_queues_and_offloads_change() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    a.connect(&b)?;
+    let cid = a.connection().cid();
+    let (host, router) = (&routed.hosts[0], &routed.router);
+    goes_on(&a, &b, cid, "nothing")?;
+    for on in [true, false] {
+        for offload in Offload::ALL {
+            host.run(|| veth::set_offload(Routed::INTERFACE, offload, on))?;
+            goes_on(&a, &b, cid, &format!("{offload:?} {on}"))?;
+        }
+    }
+    let (before, most) = host.run(|| veth::queues(Routed::INTERFACE))?;
+    if most.contains(&1) {
+        // Nothing can change here.
+        println!("on a machine with one CPU a veth has one queue: {before:?} of {most:?}");
+        return Ok(());
+    }
+    // A veth with an XDP program must have as many receive queues as the other end has transmit queues. When the router has two,
+    // both queues of the node receive its packets.
+    let changes = [
+        (host, Routed::INTERFACE, [2, 2]),
+        (router, "port0", [2, 2]),
+        (router, "port0", [1, 1]),
+        (host, Routed::INTERFACE, [1, 1]),
+    ];
+    for (at, name, queues) in changes {
+        at.run(|| veth::set_queues(name, queues))?;
+        assert_eq!(at.run(|| veth::queues(name))?.0, queues, "{name}");
+        // The carrier goes and comes back. The node may see that, or only that it has come back.
+        wait_until("the carrier is back", || a.node.device().carrier);
+        goes_on(&a, &b, cid, &format!("queues {queues:?} of {name}"))
+            .with_context(|| format!("{:?}", a.manager.events()))?;
+        // It looks four times per second, and must have seen that there were two.
+        a.wait_for_event(
+            "interface veth0: it has 2 receive queues now, it had 1: the node's program is on all",
+        );
+    }
+    assert!(a.node.stats().is_ok() && b.node.stats().is_ok());
+    Ok(())
+}
+
+/// A veth takes frames from XDP while the other end polls, and without an XDP program the other end polls because it merges. When
+/// somebody switches that off, the node sends by the kernel's stack, until it is on again. The connection goes on.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_connection_goes_on_when_the_other_end_of_the_cable_takes_no_frames_from_xdp() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    // A veth whose end began to merge before it was up does not tell the other end.
+    for port in ["port0", "port1"] {
+        for merge in [false, true] {
+            routed.router.run(|| veth::set_offload(port, Offload::Merge, merge))?;
+        }
+    }
+    for end in [&a, &b] {
+        wait_until("both cables take frames", || {
+            end.node.transmit().is_ok_and(|now| now == Transmit::XdpRedirect)
+        });
+    }
+    a.connect(&b)?;
+    let cid = a.connection().cid();
+    for _ in 0..2 {
+        for (merge, way) in [(false, Transmit::Stack), (true, Transmit::XdpRedirect)] {
+            routed.router.run(|| veth::set_offload("port0", Offload::Merge, merge))?;
+            wait_until("the node follows", || a.node.transmit().is_ok_and(|now| now == way));
+            goes_on(&a, &b, cid, &format!("the router's end merges: {merge}"))?;
+            // The other cable has not changed.
+            assert_eq!(b.node.transmit()?, Transmit::XdpRedirect);
+        }
+    }
+    // An end that polls and has no program is not woken by answers in received frames. Here only answers leave.
+    let (local, memory) = (b.node.register(8, Access::LOCAL)?, a.node.register(8, Access::ALL)?);
+    let stopwatch = Stopwatch::start();
+    for _ in 0..200 {
+        block_on(b.connection().write(&local, 0, memory.key(), 0, 8))?;
+    }
+    stopwatch.taken().check("200 short WRITEs, one after the other,", Duration::from_secs(2));
+    Ok(())
+}
+
+/// In generic mode the interface of the node itself polls only because it merges. So the node does not leave that switched off.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_in_generic_mode_keeps_its_interface_polling() -> Result<()> {
+    need_root();
+    let pair = Pair::direct()?;
+    let up = |host: &Host| {
+        let address = host.ipv4.into();
+        let options =
+            NodeOptions { attach: AttachMode::Generic, ..NodeOptions::new(Host::INTERFACE, address) };
+        host.run(|| Node::up(options))
+    };
+    let (a, b) = (up(&pair.a)?, up(&pair.b)?);
+    let [at_a, at_b] = nodes::connect([(&a, CID_A), (&b, CID_B)], Setup::default())?;
+    let (at_a_memory, at_b_memory) = (a.register(10_000, Access::ALL)?, b.register(10_000, Access::ALL)?);
+    for round in 0..2 {
+        pair.a.merge(false)?;
+        wait_until("the node has switched it on again", || pair.a.merges().is_ok_and(|merges| merges));
+        // Frames of B arrive, and answers of A as well.
+        let sent = fill(&at_b_memory, 10_000, 2 * round);
+        block_on(at_b.write(&at_b_memory, 0, at_a_memory.key(), 0, 10_000))?;
+        assert!(contents(&at_a_memory, 10_000) == sent);
+        let sent = fill(&at_a_memory, 10_000, 2 * round + 1);
+        block_on(at_a.write(&at_a_memory, 0, at_b_memory.key(), 0, 10_000))?;
+        assert!(contents(&at_b_memory, 10_000) == sent);
+    }
     Ok(())
 }

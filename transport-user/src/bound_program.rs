@@ -37,6 +37,7 @@ pub(crate) struct Bound {
 #[derive(Debug)]
 pub(crate) struct BoundLink {
     pub(crate) link: OwnedFd,
+    pub(crate) program: OwnedFd,
     _anchor: Anchor,
 }
 
@@ -60,7 +61,7 @@ impl Bound {
     /// Attaches the program to the interface to which it is bound.
     pub(crate) fn attach(self, index: u32) -> io::Result<BoundLink> {
         let link = bpf_call::link_xdp(self.program.as_fd(), index, XDP_FLAGS_DRV_MODE)?;
-        Ok(BoundLink { link, _anchor: self.anchor })
+        Ok(BoundLink { link, program: self.program, _anchor: self.anchor })
     }
 }
 

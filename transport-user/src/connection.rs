@@ -67,9 +67,9 @@ impl Connection {
         self.core.peer_cid
     }
 
-    /// Returns the largest user data of one transaction, bytes.
+    /// Returns the largest user data of one transaction, bytes. It becomes smaller when the MTU of the path does.
     pub fn max_segment(&self) -> u32 {
-        self.core.max_segment
+        self.core.queues().max_segment()
     }
 
     /// Returns whether requests keep the order of their RSNs.
@@ -107,6 +107,12 @@ impl Connection {
     pub(crate) fn outstanding(&self) -> usize {
         let used = self.core.occupancy();
         used.send as usize + used.operations_waiting + used.receive as usize
+    }
+
+    /// Cuts operations from now on so that their packets fit a smaller MTU. Returns whether the packets of all that is
+    /// outstanding fit it, too.
+    pub(crate) fn narrow(&self, mtu: u32) -> bool {
+        self.core.narrow(mtu)
     }
 
     pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
@@ -357,7 +363,7 @@ impl Connection {
     }
 
     fn check_single(&self, what: &'static str, length: u64) -> Result<(), OperationError> {
-        let limit = self.core.max_segment;
+        let limit = self.max_segment();
         if self.core.ordered || length <= limit.into() {
             return Ok(());
         }
@@ -398,8 +404,8 @@ impl Connection {
                 return Err(OperationError::Closed);
             }
             let id = queues.operation_id();
-            let cut = (core.max_segment, core.ordered);
-            let segments = Segments::new(operation, (buffer.offset, buffer.length), immediate, cut, id);
+            let part = (buffer.offset, buffer.length);
+            let segments = Segments::new(operation, part, immediate, core.ordered, id);
             queues.submit(id, Operation::new(segments, buffer.keep, done));
             queues.pump(core.qp())
         };

@@ -35,7 +35,6 @@ pub(crate) struct Core {
     pub(crate) peer_cid: Cid,
     pub(crate) ordered: bool,
     pub(crate) ulp: Ulp,
-    pub(crate) max_segment: u32,
     /// Memory for the original values that atomics return.
     pub(crate) scratch: Arc<Scratch>,
     slot: usize,
@@ -107,7 +106,6 @@ impl Core {
             peer_cid: config.peer_cid,
             ordered,
             ulp: open.ulp,
-            max_segment: config.max_segment,
             scratch,
             slot,
             queues: Mutex::new(queues),
@@ -136,6 +134,12 @@ impl Core {
     /// Returns the shared queues.
     pub(crate) fn qp(&self) -> &QueuePair {
         self.shared.maps.queue_pairs.get(self.slot)
+    }
+
+    /// Cuts operations from now on so that their packets fit a smaller MTU. Returns whether the packets of all that is
+    /// outstanding fit it, too.
+    pub(crate) fn narrow(&self, mtu: u32) -> bool {
+        self.queues().narrow(self.qp(), self.origin.segment_at(mtu))
     }
 
     /// Rings the doorbell: notifies the engine that something was posted.
@@ -417,7 +421,9 @@ impl Core {
 
     fn describe(&self, entry: &Entry) -> ConnectionInfo {
         let failure = self.shared.rate_update.failure(self.slot);
-        ConnectionInfo::new(entry, self.qp(), &self.occupancy(), &self.congestion(), failure)
+        let info = ConnectionInfo::new(entry, self.qp(), &self.occupancy(), &self.congestion(), failure);
+        // The path may have become smaller since the connection was opened.
+        ConnectionInfo { max_segment: self.queues().max_segment(), ..info }
     }
 
     /// Returns a copy of its context and tables, unless it is closed: between the clearing of the slot and the end of the

@@ -55,6 +55,7 @@ mod own_address;
 mod parameters;
 mod poller;
 mod queue_pair;
+mod receive_queues;
 mod receive_timestamps;
 mod refusal;
 mod region;

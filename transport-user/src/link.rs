@@ -7,7 +7,7 @@
 //! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; the connection manager ends those with a larger one |
 //! | the name, the addresses | it knows the new ones |
 //! | up, down, the carrier | it goes on: connections end by themselves if they wait too long |
-//! | the number of queues, offloads | it goes on: the programs do not depend on them ([`crate::gro`] has the exception) |
+//! | the number of queues, offloads | it goes on: the programs do not depend on them (exceptions: [`crate::receive_queues`], [`crate::gro`]) |
 
 use std::collections::VecDeque;
 use std::io;
@@ -86,7 +86,8 @@ impl Link {
         None
     }
 
-    fn tell(&self, texts: Vec<String>) {
+    /// Adds news.
+    pub(crate) fn tell(&self, texts: Vec<String>) {
         let mut news = self.news.lock().expect("no panic under the lock");
         for text in texts {
             tracing::warn!("{text}");

@@ -20,6 +20,7 @@ use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::memory;
 use crate::netlink::{Interface, Netlink, XdpState};
 use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
+use crate::receive_queues::ReceiveQueues;
 use crate::refusal::Reason;
 use crate::transmit::{self, CurrentWay, Transmit, TransmitPath};
 
@@ -48,6 +49,11 @@ impl AttachMode {
             Self::Native => "native",
             Self::Generic => "generic",
         }
+    }
+
+    /// Returns whether the program runs in the driver of a veth.
+    pub(crate) fn is_native_veth(self, interface: &Interface) -> bool {
+        self == Self::Native && interface.kind.as_deref() == Some("veth")
     }
 
     fn flags(self) -> u32 {
@@ -88,6 +94,11 @@ pub(crate) struct Attachment {
     log: Option<BpfLog>,
     /// Whether the recording programs are attached.
     recording: bool,
+    /// Index of the interface.
+    interface: u32,
+    mode: AttachMode,
+    /// The receive queues of a veth on which the program runs, if they matter.
+    queues: Option<ReceiveQueues>,
     transmit: TransmitPath,
 }
 
@@ -132,6 +143,27 @@ impl Attachment {
                 if gone { io::Error::other("the node's program is no longer attached") } else { error };
             Error::system("replace the attached program", error)
         })
+    }
+
+    /// Attaches the program again if a veth has more receive queues than before. Returns their numbers before and now. `name` is
+    /// that of the interface now. The calling thread is in its network namespace.
+    pub(crate) fn follow_queues(&mut self, name: &str) -> Result<Option<(u32, u32)>, Error> {
+        let Some(more) = self.queues.as_mut().and_then(|queues| queues.more(name)) else { return Ok(None) };
+        let failed = |error| Error::system("attach the node's program to more receive queues", error);
+        let (index, mode) = (self.interface, self.mode.flags());
+        // The kernel does nothing when a program replaces itself. If attaching fails, the node has lost its place, and says so.
+        bpf_call::detach_link(self.link.descriptor()).map_err(failed)?;
+        match &mut self.link {
+            Link::Wire(link) => {
+                let name = if self.recording { RECORDING[0] } else { WIRE };
+                let wire = program(&mut self.object, name)?.fd().map_err(program_error)?.as_fd();
+                *link = bpf_call::link_xdp(wire, index, mode).map_err(failed)?;
+            }
+            Link::Bound(bound) => {
+                bound.link = bpf_call::link_xdp(bound.program.as_fd(), index, mode).map_err(failed)?;
+            }
+        }
+        Ok(Some(more))
     }
 
     /// Lets frames leave in the way that the driver has now; true if that is another than before. The calling thread is
@@ -257,8 +289,16 @@ impl Loaded {
             }
         };
         let transmit = TransmitPath::new(interface, mode, transmit);
-        let mut attachment =
-            Attachment { link, object: self.object, log: self.log, recording: false, transmit };
+        let mut attachment = Attachment {
+            link,
+            object: self.object,
+            log: self.log,
+            recording: false,
+            interface: interface.index,
+            mode,
+            queues: if mode.is_native_veth(interface) { ReceiveQueues::of(&interface.name) } else { None },
+            transmit,
+        };
         attachment.choose_transmit()?;
         Ok((attachment, self.maps, self.wake))
     }

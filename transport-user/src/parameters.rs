@@ -337,11 +337,7 @@ impl OpenConnection {
 
     /// Returns the largest user data of one transaction, bytes. With the block protocol it is whole blocks.
     fn segment(&self, device: &Device) -> u32 {
-        let segment = self.max_segment.unwrap_or_else(|| self.largest_segment(device));
-        match self.ulp {
-            Ulp::Rdma => segment,
-            Ulp::Block => segment - segment % BLOCK_BYTES,
-        }
+        self.whole(self.max_segment.unwrap_or_else(|| self.largest_segment(device)))
     }
 
     /// Returns the largest user data of one transaction that the MTU allows, bytes. A tunnel's inner header takes a part.
@@ -350,6 +346,20 @@ impl OpenConnection {
         match inner {
             0 => device.max_segment,
             _ => max_segment(device.mtu, device.address.is_ipv6(), inner),
+        }
+    }
+
+    /// Returns the largest user data of one transaction whose packets fit an MTU, bytes. With the block protocol it is whole
+    /// blocks.
+    pub(crate) fn segment_at(&self, mtu: u32) -> u32 {
+        let segment = max_segment(mtu, self.peer_address.is_ipv6(), Tunnel::header_len(self.tunnel));
+        self.whole(segment)
+    }
+
+    fn whole(&self, segment: u32) -> u32 {
+        match self.ulp {
+            Ulp::Rdma => segment,
+            Ulp::Block => segment - segment % BLOCK_BYTES,
         }
     }
 

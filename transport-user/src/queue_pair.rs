@@ -87,6 +87,7 @@ pub(crate) struct Occupancy {
 pub(crate) struct Queues {
     ordered: bool,
     ulp: Ulp,
+    /// Largest user data of a transaction that is posted from now on, bytes.
     max_segment: u32,
     /// Bytes of the node's memory.
     memory: u64,
@@ -190,6 +191,22 @@ impl Queues {
     /// Returns whether work can be posted: the slot belongs to this connection, and the connection is alive.
     pub(crate) fn is_open(&self, qp: &QueuePair) -> bool {
         !self.released && qp.state.load(Acquire) == State::Open as u32
+    }
+
+    /// Returns the largest user data of a transaction that is posted from now on, bytes.
+    pub(crate) fn max_segment(&self) -> u32 {
+        self.max_segment
+    }
+
+    /// Makes the largest segment smaller. Returns whether all that is outstanding fits it: what is posted stays as it is.
+    pub(crate) fn narrow(&mut self, qp: &QueuePair, max_segment: u32) -> bool {
+        self.max_segment = self.max_segment.min(max_segment);
+        self.look_again(qp);
+        let posted = (0..self.in_flight().min(SEND_QUEUE_DEPTH as u32)).all(|n| {
+            let rsn = self.completed_before.add(n);
+            qp.send[rsn.0 as usize % SEND_QUEUE_DEPTH].load().length <= self.max_segment
+        });
+        posted && self.waiting.iter().all(|id| self.operations[id].segments.can_be_cut(self.max_segment))
     }
 
     /// Returns whether there are outstanding operations.
@@ -312,7 +329,7 @@ impl Queues {
                 break;
             }
             let operation = self.operations.get_mut(&id).expect("waiting operations exist");
-            if let Some(work) = operation.segments.next() {
+            if let Some(work) = operation.segments.next(self.max_segment) {
                 operation.last = Some(self.producer);
                 operation.in_flight += 1;
                 self.push(qp, work);

@@ -101,7 +101,7 @@ fn submit(
 ) -> oneshot::Receiver<Outcome> {
     let (done, outcome) = oneshot::channel();
     let id = queues.operation_id();
-    let segments = Segments::new(operation, (0, length), None, (SEGMENT, queues.ordered), id);
+    let segments = Segments::new(operation, (0, length), None, queues.ordered, id);
     queues.submit(id, Operation::new(segments, keep, done));
     queues.pump(qp);
     outcome
@@ -285,6 +285,43 @@ fn a_dropped_future_takes_nothing_back() {
     }
     assert_eq!((Arc::strong_count(&buffer), queues.has_operations()), (1, false));
     assert_eq!(kernel.consumer(), FIRST.add(1000));
+}
+
+/// The path becomes smaller: what is posted stays as it is, what is not is cut for it, and longer work requests are refused.
+#[test]
+fn segments_that_are_not_posted_become_shorter() {
+    for ordered in [false, true] {
+        let (kernel, mut queues) = Kernel::new(ordered);
+        let segments = SEND_QUEUE_DEPTH as u64 + 2;
+        let mut outcome = submit(&mut queues, &kernel.qp, WRITE, segments * u64::from(SEGMENT), keep());
+        assert!(!queues.narrow(&kernel.qp, 40), "256 longer ones are posted");
+        assert!(!queues.narrow(&kernel.qp, SEGMENT) && queues.max_segment() == 40, "it does not grow again");
+        kernel.succeed(SEND_QUEUE_DEPTH);
+        assert!(queues.narrow(&kernel.qp, 40));
+        queues.collect(&kernel.qp);
+        queues.pump(&kernel.qp);
+        let lengths: Vec<u32> = kernel.posted().iter().map(|(_, work)| work.length).collect();
+        assert_eq!(lengths, [40; 5], "200 bytes were left");
+        kernel.succeed(5);
+        queues.collect(&kernel.qp);
+        assert_eq!(outcome.try_recv(), Ok(Ok(())));
+        let long = WorkRequest { length: 41, ..own(1) };
+        assert!(matches!(queues.post(&kernel.qp, long), Err(PostError::Malformed(_))));
+        assert!(queues.narrow(&kernel.qp, 8) && queues.post(&kernel.qp, own(1)).is_ok());
+        assert!(queues.narrow(&kernel.qp, 8) && !queues.narrow(&kernel.qp, 7));
+    }
+}
+
+/// On an unordered connection a SEND is one segment. One that waits for a place cannot be cut.
+#[test]
+fn a_send_that_waits_and_is_too_long_is_known() {
+    let (kernel, mut queues) = Kernel::new(false);
+    for n in 0..SEND_QUEUE_DEPTH {
+        assert!(queues.post(&kernel.qp, own(n as u64)).is_ok());
+    }
+    let mut outcome = submit(&mut queues, &kernel.qp, RdmaOperation::Send, 50, keep());
+    assert!(queues.narrow(&kernel.qp, 50) && !queues.narrow(&kernel.qp, 49));
+    outcome.try_recv().expect_err("it waits");
 }
 
 /// D-84: the segments of a SEND follow one another.

@@ -82,18 +82,16 @@ pub(crate) struct Segments {
     /// Length of the whole operation, bytes.
     length: u64,
     immediate: Option<u32>,
-    max_segment: u32,
     /// Whether every segment is signaled, instead of only the last one.
     signal_all: bool,
     wr_id: u64,
-    /// Total number of segments, at least 1.
-    total: u32,
-    /// Number of segments returned so far.
+    /// Number of segments returned so far, and of bytes in them.
     made: u32,
+    done: u64,
 }
 
 impl Segments {
-    /// Cuts an operation on `length` bytes at `local_offset` into segments of `max_segment` bytes.
+    /// Begins to cut an operation on `length` bytes at `local_offset`.
     ///
     /// On an ordered connection the completions come in order, so only the last segment is signaled. On an
     /// unordered connection every segment is signaled.
@@ -101,27 +99,16 @@ impl Segments {
         operation: RdmaOperation,
         (local_offset, length): (u64, u64),
         immediate: Option<u32>,
-        (max_segment, ordered): (u32, bool),
+        ordered: bool,
         wr_id: u64,
     ) -> Self {
-        // The size of the pool limits the length, so the number of segments is far below 2^32.
-        let total = length.div_ceil(u64::from(max_segment)).max(1) as u32;
-        Self {
-            operation,
-            local_offset,
-            length,
-            immediate,
-            max_segment,
-            signal_all: !ordered,
-            wr_id,
-            total,
-            made: 0,
-        }
+        let signal_all = !ordered;
+        Self { operation, local_offset, length, immediate, signal_all, wr_id, made: 0, done: 0 }
     }
 
     /// Returns whether all segments were returned.
     pub(crate) fn is_done(&self) -> bool {
-        self.made == self.total
+        self.made != 0 && self.done == self.length
     }
 
     /// Returns whether some segments, but not all, were returned.
@@ -129,15 +116,22 @@ impl Segments {
         self.made != 0 && !self.is_done()
     }
 
-    /// Returns the next segment.
-    pub(crate) fn next(&mut self) -> Option<WorkRequest> {
+    /// Returns whether the segments that are left may have at most `max_segment` bytes each. Only a SEND on an unordered
+    /// connection is not cut.
+    pub(crate) fn can_be_cut(&self, max_segment: u32) -> bool {
+        let whole = self.signal_all && matches!(self.operation, RdmaOperation::Send);
+        !whole || self.is_done() || self.length <= u64::from(max_segment)
+    }
+
+    /// Returns the next segment, of at most `max_segment` bytes. Another call may have another limit.
+    pub(crate) fn next(&mut self, max_segment: u32) -> Option<WorkRequest> {
         if self.is_done() {
             return None;
         }
-        let (first, last) = (self.made == 0, self.made + 1 == self.total);
-        let done = u64::from(self.made) * u64::from(self.max_segment);
+        let (done, left) = (self.done, self.length - self.done);
+        let (first, last) = (self.made == 0, left <= u64::from(max_segment));
         let mut work = WorkRequest {
-            length: (self.length - done).min(u64::from(self.max_segment)) as u32,
+            length: left.min(u64::from(max_segment)) as u32,
             local_offset: self.local_offset + done,
             wr_id: self.wr_id,
             segment: self.made,
@@ -165,7 +159,9 @@ impl Segments {
             work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = immediate;
         }
+        // The size of the pool limits the length, so the number of segments is far below 2^32.
         self.made += 1;
+        self.done += u64::from(work.length);
         Some(work)
     }
 }
@@ -193,8 +189,8 @@ mod tests {
     use transport_common::wire::push_data::PushData;
     use transport_common::wire::udp::Udp;
 
-    fn all(mut segments: Segments) -> Vec<WorkRequest> {
-        std::iter::from_fn(|| segments.next()).collect()
+    fn all(mut segments: Segments, max_segment: u32) -> Vec<WorkRequest> {
+        std::iter::from_fn(|| segments.next(max_segment)).collect()
     }
 
     /// Lengths of the inner IP header: transport mode, and both versions of tunnel mode (F-7.1.2-1).
@@ -236,7 +232,7 @@ mod tests {
     /// D-84: First, Middle, Last. Only the last segment has the immediate data.
     #[test]
     fn a_send_is_first_middle_last() {
-        let work = all(Segments::new(RdmaOperation::Send, (4096, 250), Some(7), (100, true), 1));
+        let work = all(Segments::new(RdmaOperation::Send, (4096, 250), Some(7), true, 1), 100);
         assert_eq!(
             work.iter().map(|w| (w.opcode, w.length, w.local_offset, w.segment)).collect::<Vec<_>>(),
             [
@@ -254,7 +250,7 @@ mod tests {
 
     #[test]
     fn no_bytes_are_still_one_transaction() {
-        let work = all(Segments::new(RdmaOperation::Send, (0, 0), None, (100, true), 1));
+        let work = all(Segments::new(RdmaOperation::Send, (0, 0), None, true, 1), 100);
         assert_eq!((work.len(), work[0].opcode, work[0].length), (1, Verb::SEND_ONLY, 0));
     }
 
@@ -262,7 +258,7 @@ mod tests {
     #[test]
     fn an_atomic_is_one_transaction() {
         let operation = RdmaOperation::CompareSwap { rkey: 3, address: 64, compare: 1, swap: 2 };
-        let work = all(Segments::new(operation, (8, 8), None, (100, false), 9));
+        let work = all(Segments::new(operation, (8, 8), None, false, 9), 100);
         let [work] = work[..] else { panic!("{work:?}") };
         assert_eq!((work.opcode, work.rkey, work.remote_address), (Verb::COMPARE_SWAP, 3, 64));
         assert_eq!((work.compare, work.swap_or_add, work.wr_id, work.length), (1, 2, 9, 8));
@@ -273,9 +269,8 @@ mod tests {
         #[test]
         fn segments_tile_the_operation(length in 0u64..100_000, max in 1u32..4000, ordered: bool) {
             let operation = RdmaOperation::Write { rkey: 1, address: 1 << 40 };
-            let segments = Segments::new(operation, (4096, length), None, (max, ordered), 5);
-            let work = all(segments);
-            prop_assert_eq!(work.len(), segments.total as usize);
+            let work = all(Segments::new(operation, (4096, length), None, ordered, 5), max);
+            prop_assert_eq!(work.len() as u64, length.div_ceil(max.into()).max(1));
             let mut at = 0;
             for (n, w) in work.iter().enumerate() {
                 prop_assert_eq!((w.local_offset, w.remote_address), (4096 + at, (1 << 40) + at));
@@ -284,6 +279,27 @@ mod tests {
                 at += u64::from(w.length);
             }
             prop_assert_eq!(at, length);
+        }
+
+        /// The segments tile the operation also if they become shorter on the way, down to one byte.
+        #[test]
+        fn segments_that_become_shorter_tile_the_operation(
+            length in 0u64..20_000, first in 500u32..4000, second in 1u32..500, after in 0usize..10, ordered: bool,
+        ) {
+            let operation = RdmaOperation::Write { rkey: 1, address: 1 << 40 };
+            let mut segments = Segments::new(operation, (4096, length), Some(3), ordered, 5);
+            let mut limits = std::iter::repeat_n(first, after).chain(std::iter::repeat(second));
+            let (mut at, mut made) = (0, 0);
+            while let Some(work) = segments.next(limits.next().expect("no end")) {
+                prop_assert_eq!((work.local_offset, work.remote_address), (4096 + at, (1 << 40) + at));
+                let limit = if made < after { first } else { second };
+                prop_assert!(work.length <= limit);
+                at += u64::from(work.length);
+                prop_assert_eq!(work.flags.contains(WorkFlags::IMMEDIATE), segments.is_done());
+                prop_assert_eq!(work.segment as usize, made);
+                made += 1;
+            }
+            prop_assert!(at == length && made > 0);
         }
 
         /// At every MTU, for both IP versions, with and without a tunnel: byte for byte, the segments are the operation. And
@@ -310,7 +326,7 @@ mod tests {
             let ip = if ipv6 { Ipv6::LEN } else { Ipv4::LEN };
             let immediate = (immediate && verb != 2).then_some(9);
             let mut bytes = Vec::new();
-            for work in all(Segments::new(operation, (offset, length), immediate, (max, true), 5)) {
+            for work in all(Segments::new(operation, (offset, length), immediate, true, 5), max) {
                 let with_immediate = work.flags.contains(WorkFlags::IMMEDIATE);
                 let headers = ip + Udp::LEN + Psp::LEN + inner as usize + headers
                     + if with_immediate { IMMEDIATE_LEN } else { 0 };
@@ -329,17 +345,11 @@ mod tests {
     fn a_gibibyte_is_cut_into_segments() {
         let length = (1 << 30) + 3;
         for max in [1, 64, 1392, LARGEST_SEGMENT] {
-            let mut segments = Segments::new(
-                RdmaOperation::Write { rkey: 1, address: 5 },
-                (3, length),
-                Some(1),
-                (max, true),
-                5,
-            );
-            assert_eq!(u64::from(segments.total), length.div_ceil(u64::from(max)));
-            let last = segments.total - 1;
-            segments.made = last;
-            let work = segments.next().expect("the last segment");
+            let operation = RdmaOperation::Write { rkey: 1, address: 5 };
+            let mut segments = Segments::new(operation, (3, length), Some(1), true, 5);
+            let last = (length.div_ceil(max.into()) - 1) as u32;
+            (segments.made, segments.done) = (last, u64::from(last) * u64::from(max));
+            let work = segments.next(max).expect("the last segment");
             assert_eq!(work.local_offset + u64::from(work.length), 3 + length);
             assert_eq!((work.remote_address, work.segment), (work.local_offset + 2, last));
             assert!(segments.is_done() && work.flags.contains(WorkFlags::IMMEDIATE));

@@ -7,14 +7,13 @@
 //! interface. This costs more (docs/lab/changes.md), but it works with every driver.
 //!
 //! Answers leave in the received frame (`XDP_TX`), which every driver with native XDP can send, except for a veth
-//! whose other end takes no frames. There the answers also pass through the stack: the map `ANSWERS` says so, and
-//! `to_card` is attached to the interface as well.
+//! whose other end runs no XDP program. If that end does not poll, it takes no frames. If it polls because it merges
+//! (GRO), it takes them, but nobody wakes it: the kernel does so only if it has a program (Linux 6.18). There the answers
+//! also pass through the stack: the map `ANSWERS` says so, and `to_card` is attached to the interface as well.
 //!
-//! A veth accepts frames from XDP while the other end polls, that is, while a node runs there. So the node asks
-//! the interface repeatedly.
+//! All this changes with what is at the other end. So the node asks repeatedly.
 
 use std::io;
-use std::iter;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
@@ -29,7 +28,7 @@ use crate::error::Error;
 use crate::loader::AttachMode;
 use crate::maps::borrowed;
 use crate::netdev::Netdev;
-use crate::netlink::Interface;
+use crate::netlink::{Interface, Netlink};
 use crate::programs::{NOT_REDIRECTED, NOT_TRANSMITTED, TO_CARD, map_data};
 
 /// Names of the maps.
@@ -78,14 +77,18 @@ impl CurrentWay {
 #[derive(Debug)]
 pub(crate) struct TransmitPath {
     netdev: Option<Netdev>,
+    netlink: Option<Netlink>,
     interface: u32,
     /// Always use this way, whatever the driver reports.
     forced: Option<Transmit>,
     way: CurrentWay,
-    /// The interface's name, if answers need the stack too.
-    answers: Option<String>,
-    /// Keep `to_card` attached to the loopback device and, for answers, to the interface.
-    links: Vec<SchedClassifierLink>,
+    /// The interface's name, if answers may need the stack too.
+    veth: Option<String>,
+    /// Whether answers pass through the stack.
+    answers: bool,
+    /// Keep `to_card` attached to the loopback device, and to the interface for answers.
+    at_loopback: Option<SchedClassifierLink>,
+    at_interface: Option<SchedClassifierLink>,
 }
 
 impl TransmitPath {
@@ -95,15 +98,20 @@ impl TransmitPath {
         let netdev = Netdev::open().inspect_err(|error| {
             tracing::warn!(%error, "the kernel does not say which drivers take frames from XDP");
         });
+        let netlink = Netlink::open().inspect_err(|error| {
+            tracing::warn!(%error, "the kernel does not say what is at the other end of a veth");
+        });
         // In generic mode the stack sends the answers.
-        let is_native_veth = mode == AttachMode::Native && interface.kind.as_deref() == Some("veth");
         Self {
             netdev: netdev.ok(),
+            netlink: netlink.ok(),
             interface: interface.index,
             forced,
             way: CurrentWay::default(),
-            answers: is_native_veth.then(|| interface.name.clone()),
-            links: vec![],
+            veth: mode.is_native_veth(interface).then(|| interface.name.clone()),
+            answers: false,
+            at_loopback: None,
+            at_interface: None,
         }
     }
 
@@ -118,15 +126,13 @@ impl TransmitPath {
     /// The way through the stack cannot be set up.
     pub(crate) fn choose(&mut self, object: &mut Ebpf) -> Result<bool, Error> {
         let way = self.forced.or_else(|| self.offered()).unwrap_or_else(|| self.way.get());
-        if way == self.way.get() {
-            return Ok(false);
+        let wakes = || self.netlink.as_ref().is_some_and(|netlink| netlink.peer_runs_xdp(self.interface));
+        let answers = self.veth.is_some() && (way == Transmit::Stack || !wakes());
+        let other_way = way != self.way.get();
+        if other_way || answers != self.answers {
+            self.take(object, way, answers)?;
         }
-        match way {
-            Transmit::Stack => self.take_stack(object)?,
-            Transmit::XdpRedirect => self.take_redirect(object)?,
-        }
-        self.way.set(way);
-        Ok(true)
+        Ok(other_way)
     }
 
     /// Returns the way that the driver supports, or `None` if the interface cannot be asked, for example because
@@ -136,53 +142,59 @@ impl TransmitPath {
         Some(if features.sends() { Transmit::XdpRedirect } else { Transmit::Stack })
     }
 
-    fn take_stack(&mut self, object: &mut Ebpf) -> Result<(), Error> {
-        let failed = |error| Error::system("send by the kernel's stack (tcx at the loopback device)", error);
-        let program: &mut SchedClassifier = object
-            .program_mut(TO_CARD)
-            .and_then(|program| program.try_into().ok())
-            .ok_or(Error::Object(TO_CARD))?;
-        let mut attach = || -> Result<_, ProgramError> {
-            if program.fd().is_err() {
-                program.load()?;
-            }
-            let mut links = vec![];
-            for device in iter::once(LOOPBACK).chain(self.answers.as_deref()) {
-                let options = TcAttachOptions::TcxOrder(LinkOrder::first());
-                let link = program.attach_with_options(device, TcAttachType::Ingress, options)?;
-                links.push(program.take_link(link)?);
-            }
-            Ok(links)
-        };
-        self.links = attach().map_err(|error| failed(io::Error::other(error)))?;
-        self.set_answers(object, true)?;
-        // From now on the redirect finds no entry, and its verdict is to pass the frame on.
-        let port = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?;
-        bpf_call::empty_place(port.fd().as_fd(), PLACE).map_err(failed)
-    }
-
-    fn take_redirect(&mut self, object: &mut Ebpf) -> Result<(), Error> {
-        set_port(object, self.interface)?;
-        self.set_answers(object, false)?;
-        // Frames that are already in the stack still need `to_card`. After a grace period no program that began
-        // before this point runs, and these frames have left the stack.
-        if let Err(error) = bpf_call::Grace::new().and_then(|grace| grace.wait()) {
-            tracing::debug!(%error, "no grace period before the way through the stack is given up");
+    /// Has the engine's frames leave by `way`, and answers through the stack or in the received frame.
+    fn take(&mut self, object: &mut Ebpf, way: Transmit, answers: bool) -> Result<(), Error> {
+        let failed = |error| Error::system("send by the kernel's stack", error);
+        // What passes through the stack needs `to_card` there first.
+        if way == Transmit::Stack && self.at_loopback.is_none() {
+            self.at_loopback = Some(attach_to_card(object, LOOPBACK)?);
         }
-        self.links = vec![];
+        if let Some(name) = self.veth.as_deref().filter(|_| answers && self.at_interface.is_none()) {
+            self.at_interface = Some(attach_to_card(object, name)?);
+        }
+        match way {
+            // From now on the redirect finds no entry, and its verdict is to pass the frame on.
+            Transmit::Stack => {
+                let port = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?;
+                bpf_call::empty_place(port.fd().as_fd(), PLACE).map_err(failed)?;
+            }
+            Transmit::XdpRedirect => set_port(object, self.interface)?,
+        }
+        let mut map: Array<&mut MapData, u32> = borrowed(object, ANSWERS)?;
+        map.set(PLACE, u32::from(answers), 0)
+            .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))?;
+        self.way.set(way);
+        self.answers = answers;
+        let useless = (
+            self.at_loopback.take_if(|_| way == Transmit::XdpRedirect),
+            self.at_interface.take_if(|_| !answers),
+        );
+        if useless.0.is_some() || useless.1.is_some() {
+            // Frames that are already in the stack still need `to_card`. After a grace period no program that began
+            // before this point runs, and these frames have left the stack.
+            if let Err(error) = bpf_call::Grace::new().and_then(|grace| grace.wait()) {
+                tracing::debug!(%error, "no grace period before the way through the stack is given up");
+            }
+        }
         Ok(())
     }
+}
 
-    /// Sets whether answers pass through the stack, where they need it at all.
-    fn set_answers(&self, object: &mut Ebpf, through_stack: bool) -> Result<(), Error> {
-        if self.answers.is_none() {
-            return Ok(());
+/// Attaches `to_card` to what a device receives.
+fn attach_to_card(object: &mut Ebpf, device: &str) -> Result<SchedClassifierLink, Error> {
+    let program: &mut SchedClassifier = object
+        .program_mut(TO_CARD)
+        .and_then(|program| program.try_into().ok())
+        .ok_or(Error::Object(TO_CARD))?;
+    let mut attach = || -> Result<_, ProgramError> {
+        if program.fd().is_err() {
+            program.load()?;
         }
-        let mut answers: Array<&mut MapData, u32> = borrowed(object, ANSWERS)?;
-        answers
-            .set(PLACE, u32::from(through_stack), 0)
-            .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))
-    }
+        let options = TcAttachOptions::TcxOrder(LinkOrder::first());
+        let link = program.attach_with_options(device, TcAttachType::Ingress, options)?;
+        program.take_link(link)
+    };
+    attach().map_err(|error| Error::system("send by the kernel's stack (tcx)", io::Error::other(error)))
 }
 
 /// Sets the interface to redirect to.

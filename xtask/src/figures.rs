@@ -18,32 +18,35 @@ use crate::shell::{Progress, cargo, run, target_dir, workspace};
 /// The directory of the pictures, and the stamp in it.
 const PICTURES: &str = "docs/experiments";
 const STAMP: &str = "docs/experiments/stamp.json";
-/// What the simulated experiments are made of.
-const SOURCES: [&str; 6] = [
+/// What the simulated experiments are made of: directories and files. The lock file has the random numbers' generator.
+const SOURCES: [&str; 8] = [
+    "Cargo.lock",
     "hw-model/datacentre/src",
     "hw-model/fabric/src",
     "hw-model/host-nic/src",
     "lab-report/src",
+    "quantity/src",
     "tests/src/bin/experiment",
     "transport-common/src",
 ];
+/// The tables of all numbers and promises, beside the pictures.
+const RESULTS: &str = "results.md";
 /// In the name of a picture: made of real packets, by `--live`, and different in every run.
 const LIVE: &str = "-live-";
 
-/// Sums over directories of sources, and over pictures.
+/// Sums over sources, and over pictures and the tables.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// SHA-256 of all files below each directory.
+    /// SHA-256 of each file, or of all files below each directory.
     sources: BTreeMap<String, String>,
-    /// SHA-256 of each picture.
+    /// SHA-256 of each picture, and of the tables.
     pictures: BTreeMap<String, String>,
 }
 
 impl Stamp {
     /// Makes the stamp of the tree in `root`.
     fn of(root: &Path) -> Result<Self> {
-        let sources =
-            SOURCES.iter().map(|name| Ok(((*name).to_owned(), sum_of_directory(&root.join(name))?)));
+        let sources = SOURCES.iter().map(|name| Ok(((*name).to_owned(), sum_of(&root.join(name))?)));
         let pictures = pictures(root)?.into_iter().map(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             Ok((name, hex::encode(Sha256::digest(read(&path)?))))
@@ -51,7 +54,7 @@ impl Stamp {
         Ok(Self { sources: sources.collect::<Result<_>>()?, pictures: pictures.collect::<Result<_>>()? })
     }
 
-    /// Returns what is different: the directories and pictures whose sums are others, or are missing on one side.
+    /// Returns what is different: the sources and pictures whose sums are others, or are missing on one side.
     fn differences(&self, other: &Self) -> Vec<String> {
         let all = |stamp: &Self| -> BTreeMap<String, String> {
             stamp
@@ -67,8 +70,8 @@ impl Stamp {
     }
 }
 
-/// Runs every simulated experiment with its default settings, replaces the pictures that the pages show, and writes the
-/// stamp.
+/// Runs every simulated experiment with its default settings, replaces the pictures that the pages show and the tables,
+/// and writes the stamp.
 ///
 /// # Errors
 /// If an experiment fails, or no longer draws a picture that is shown.
@@ -88,7 +91,7 @@ pub(crate) fn draw(progress: &Progress) -> Result<()> {
     let mut experiments = cargo();
     experiments.args(["run", "--quiet"]).args(package).arg("--").arg("--out").arg(&out);
     let status = experiments.status().context("cannot start the experiments")?;
-    // 1: a promise was not kept. The tables say which, and docs/experiments.md has to; the pictures are drawn all the same.
+    // 1: a promise was not kept. The table says which; the pictures are drawn all the same.
     ensure!(matches!(status.code(), Some(0 | 1)), "the experiments failed ({status})");
     for picture in pictures(workspace())? {
         let drawn = out.join(picture.file_name().unwrap_or_default());
@@ -115,7 +118,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let changed = stamp.differences(&Stamp::of(root)?);
     if !changed.is_empty() {
         bail!(
-            "{} changed since the pictures of {PICTURES} were drawn: run `cargo xtask figures`, look at what is different \
+            "{} changed since {PICTURES} was made: run `cargo xtask figures`, look at what is different \
              in them and in docs/experiments.md, and commit it",
             changed.join(", ")
         );
@@ -123,19 +126,20 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the pictures that a simulation draws.
+/// Returns the pictures that a simulation draws, and the tables.
 fn pictures(root: &Path) -> Result<Vec<PathBuf>> {
     let is_drawn = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(".svg") && !name.contains(LIVE)
+        name == RESULTS || (name.ends_with(".svg") && !name.contains(LIVE))
     };
     Ok(files(&root.join(PICTURES))?.into_iter().filter(is_drawn).collect())
 }
 
-/// Returns the sum over the names and the contents of all files below a directory.
-fn sum_of_directory(directory: &Path) -> Result<String> {
+/// Returns the sum over a file, or over the names and the contents of all files below a directory.
+fn sum_of(path: &Path) -> Result<String> {
     let mut sum = Sha256::new();
-    for file in files(directory)? {
+    let (directory, files) = if path.is_dir() { (path, files(path)?) } else { (path, vec![path.to_owned()]) };
+    for file in files {
         let content = read(&file)?;
         let name = file.strip_prefix(directory).unwrap_or(&file).to_string_lossy().into_owned();
         sum.update((name.len() as u64).to_le_bytes());
@@ -176,8 +180,12 @@ mod tests {
     fn a_change_of_a_source_or_of_a_picture_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        SOURCES.iter().for_each(|name| write(root, &format!("{name}/lib.rs"), "1"));
+        let (files, directories): (Vec<&str>, Vec<&str>) =
+            SOURCES.iter().partition(|name| name.contains(".lock"));
+        files.iter().for_each(|name| write(root, name, "1"));
+        directories.iter().for_each(|name| write(root, &format!("{name}/lib.rs"), "1"));
         write(root, "docs/experiments/a-b.svg", "<svg/>");
+        write(root, "docs/experiments/results.md", "kept");
         write(root, "docs/experiments/a-live-b.svg", "another in each run");
         assert!(format!("{:#}", check(root).unwrap_err()).contains("cannot read"), "no stamp");
         write(root, STAMP, &serde_json::to_string(&Stamp::of(root).unwrap()).unwrap());
@@ -198,6 +206,8 @@ mod tests {
         };
         assert!(named("transport-common/src/lib.rs", "2").starts_with("transport-common/src changed"));
         assert!(named("lab-report/src/deep/new.rs", "").starts_with("lab-report/src changed"));
+        assert!(named("Cargo.lock", "2").starts_with("Cargo.lock changed"));
+        assert!(named("docs/experiments/results.md", "edited by hand").starts_with("results.md changed"));
         assert!(named("docs/experiments/a-b.svg", "edited by hand").starts_with("a-b.svg changed"));
         assert!(named("docs/experiments/c.svg", "unknown").starts_with("c.svg changed"));
     }

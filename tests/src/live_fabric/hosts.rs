@@ -8,7 +8,7 @@ use fabric_model::{Fabric, FabricConfig, Port, Topology};
 
 use super::switch::LiveFabric;
 use crate::Namespace;
-use crate::veth::{self, DEFAULT_MTU, MacAddress, VethEnd};
+use crate::veth::{self, DEFAULT_MTU, MacAddress, Offload, VethEnd};
 
 /// Bytes of a frame that the MTU does not include: the Ethernet header.
 pub(super) const ETHERNET: usize = 14;
@@ -75,7 +75,15 @@ impl Host {
     /// # Errors
     /// The kernel's reason.
     pub fn merge(&self, merge: bool) -> anyhow::Result<()> {
-        Ok(self.namespace.run(|| veth::set_merge(Self::INTERFACE, merge))?)
+        Ok(self.namespace.run(|| veth::set_offload(Self::INTERFACE, Offload::Merge, merge))?)
+    }
+
+    /// Returns whether the interface merges what it receives.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn merges(&self) -> anyhow::Result<bool> {
+        Ok(self.namespace.run(|| veth::merges(Self::INTERFACE))?)
     }
 }
 

@@ -59,6 +59,10 @@ pub trait Host: Send + Sync + 'static {
     /// Returns how many operations and receives of a connection have not completed.
     fn outstanding(&self, cid: Cid) -> usize;
 
+    /// Cuts the operations of a connection so that new packets fit a smaller MTU. Returns whether the packets of all
+    /// outstanding operations fit it, too. True if there is no such connection.
+    fn narrow(&self, cid: Cid, mtu: u32) -> bool;
+
     /// Closes a connection. All outstanding operations complete with `DeadConn` (D-89). Does nothing if there is
     /// no such connection.
     fn close(&self, cid: Cid);

@@ -4,7 +4,7 @@
 //! (or `Reject`) -> `Ready`. Between `Hello` and `Accept`, ends that search for the MTU of the path exchange `Probe` and
 //! `Path`. After `Ready`, ends that prove the data path exchange `Proof`. Then each end sends `Heartbeat` ten times in the
 //! time after which the peer would count as dead, `Regions` when its registered regions change, `File` for file transfers,
-//! `Probe` when the path is searched again, and `Close` at the end. While the end that has connected hears nothing, it asks
+//! `Probe` when the path is searched again, `Mtu` when it has become smaller, and `Close` at the end. While the end that has connected hears nothing, it asks
 //! with `Alive` over another TCP connection.
 
 use std::time::Duration;
@@ -16,6 +16,7 @@ use transport_common::queues::REGIONS;
 
 use super::path_mtu::ProbeOffer;
 use super::proof::Proof;
+use super::smaller_mtu::SmallerMtu;
 use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
@@ -79,6 +80,11 @@ pub enum Message {
     Proof {
         /// The outcome.
         proof: Proof,
+    },
+    /// The sender's packets are at most so long from now on, and those of the receiver must be, too.
+    Mtu {
+        /// The smaller MTU.
+        smaller: SmallerMtu,
     },
     /// The sender is alive, and has nothing else to send.
     Heartbeat,
@@ -444,6 +450,7 @@ impl Message {
             }
             Self::File { .. }
             | Self::Probe { .. }
+            | Self::Mtu { .. }
             | Self::Path { .. }
             | Self::Alive { .. }
             | Self::Ready

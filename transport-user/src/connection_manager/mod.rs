@@ -46,6 +46,7 @@ mod reconnect;
 mod round_trip;
 mod security_watch;
 mod session;
+mod smaller_mtu;
 #[cfg(test)]
 mod tests;
 
@@ -78,7 +79,7 @@ pub use round_trip::round_trip_of;
 pub use security_watch::Refusals;
 pub use session::DEFAULT_PATIENCE;
 pub use session::SessionInfo;
-use session::{Session, farewell};
+use session::{Mtus, Session, farewell};
 
 use crate::parameters::Tuning;
 
@@ -407,8 +408,7 @@ fn establish<H: Host>(
         life: life::Life::default(),
         rx_spi: connection.security.rx_spi,
         tx_spi: connection.security.tx_spi,
-        mtu: agreement.mtu,
-        path_mtu: agreement.path_mtu,
+        mtus: Mutex::new(Mtus { agreed: agreement.mtu, path: agreement.path_mtu }),
         peer_regions: Mutex::new(peer_offer.regions),
         path: PathCheck::new(peer_searches, longest_stall, connection.peer_mac),
         outgoing,

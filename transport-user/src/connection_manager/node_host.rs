@@ -138,6 +138,10 @@ impl Host for NodeHost {
         self.node.connection(cid).map_or(0, |connection| connection.outstanding())
     }
 
+    fn narrow(&self, cid: Cid, mtu: u32) -> bool {
+        self.node.connection(cid).is_none_or(|connection| connection.narrow(mtu))
+    }
+
     fn close(&self, cid: Cid) {
         if let Some(connection) = self.node.connection(cid) {
             connection.close();

@@ -1,9 +1,5 @@
-//! What a session does when its connection is stalled: it probes the path again, and ends the connection with a cause if the
-//! path has changed.
-//!
-//! Nothing of this repairs a packet that is too long for the path: a transaction is one packet, and is sent as it was cut. So
-//! a connection ends as soon as the path is known to carry less than its MTU, instead of failing one operation after the
-//! other.
+//! What a session does when its connection is stalled: it probes the path again, and goes on with shorter packets
+//! ([`super::smaller_mtu`]), or ends the connection with a cause.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -19,7 +15,8 @@ use super::path_mtu::{LONGEST_SEARCH, ProbeOffer};
 use super::path_search::probe_socket;
 use super::path_watch::{Heard, Stall};
 use super::session::{Session, farewell};
-use super::{Shared, socket_address};
+use super::smaller_mtu::{MtuOf, SmallerMtu, Source, go_on};
+use super::{Shared, lock, socket_address};
 use crate::mac::Mac;
 use crate::parameters::Tuning;
 
@@ -36,6 +33,8 @@ const SHORTEST_STALL: Duration = Duration::from_secs(2);
 /// How a session learns about its data path, and what it has found out.
 pub(super) struct PathCheck {
     stall: watch::Sender<Option<Stall>>,
+    /// A smaller MTU that is not in force yet, and how this end knows of it.
+    smaller: watch::Sender<Option<(SmallerMtu, Source)>>,
     /// Where the peer takes probes: it searches, or answers that it takes ours.
     probes: mpsc::Sender<ProbeOffer>,
     incoming: tokio::sync::Mutex<mpsc::Receiver<ProbeOffer>>,
@@ -52,6 +51,7 @@ impl PathCheck {
         let (probes, incoming) = mpsc::channel(1);
         Self {
             stall: watch::Sender::new(None),
+            smaller: watch::Sender::new(None),
             probes,
             incoming: tokio::sync::Mutex::new(incoming),
             peer_searches,
@@ -71,6 +71,29 @@ impl PathCheck {
         probe.check()?;
         let _ = self.probes.try_send(probe);
         Ok(())
+    }
+
+    /// Takes a message of the peer that its packets are shorter from now on.
+    pub(super) fn peer_has_smaller_mtu(&self, smaller: SmallerMtu) -> Result<(), String> {
+        smaller.check()?;
+        self.has_smaller_mtu(smaller, Source::Peer);
+        Ok(())
+    }
+
+    /// Takes the MTU of this end's interface.
+    pub(super) fn interface_has_mtu(&self, mtu: u32) {
+        self.has_smaller_mtu(SmallerMtu { mtu, of: MtuOf::Node }, Source::Interface);
+    }
+
+    /// Only the smallest MTU counts. So what is replaced was known to the other end, or is not needed there any more.
+    fn has_smaller_mtu(&self, smaller: SmallerMtu, source: Source) {
+        self.smaller.send_if_modified(|before| {
+            let news = before.is_none_or(|(before, _)| smaller.mtu < before.mtu);
+            if news {
+                *before = Some((smaller, source));
+            }
+            news
+        });
     }
 
     /// Returns why the data path ended the session, if this is the last message that says so.
@@ -104,13 +127,22 @@ pub(super) fn longest_stall(chosen: &Tuning, agreed: &Tuning, round_trip: Option
 /// Follows the data path of a session until the session ends.
 pub(super) async fn follow<H: Host>(shared: &Shared<H>, session: &Session) -> Infallible {
     let path = &session.path;
-    let mut stalls = path.stall.subscribe();
+    let (mut stalls, mut smaller) = (path.stall.subscribe(), path.smaller.subscribe());
+    // The interface may have changed during the handshake.
+    path.interface_has_mtu(shared.host.local().mtu);
     let mut incoming = path.incoming.lock().await;
     let mut next_search = Instant::now();
     loop {
         let asked = tokio::select! {
             asked = incoming.recv() => asked,
             _ = stalls.changed() => None,
+            _ = smaller.changed() => {
+                let news = *smaller.borrow_and_update();
+                if let Some((smaller, source)) = news {
+                    go_on(shared, session, smaller, source).await;
+                }
+                continue;
+            }
         };
         let stall = *stalls.borrow_and_update();
         if let Some(Stall { lasts, heard }) = stall
@@ -129,10 +161,10 @@ pub(super) async fn follow<H: Host>(shared: &Shared<H>, session: &Session) -> In
         if asked.is_none() && !wants {
             continue;
         }
-        match smaller_mtu(shared, session, asked, &mut incoming).await {
-            Some(mtu) => session.end_with(shrunk(mtu, session.mtu)).await,
-            None => next_search = Instant::now() + AGAIN,
+        if let Some(mtu) = smaller_mtu(shared, session, asked, &mut incoming).await {
+            go_on(shared, session, SmallerMtu { mtu, of: MtuOf::Path }, Source::Search).await;
         }
+        next_search = Instant::now() + AGAIN;
     }
 }
 
@@ -145,12 +177,6 @@ async fn other_next_hop<H: Host>(shared: &Shared<H>, session: &Session) -> Optio
 fn moved(mac: Mac, before: Mac) -> String {
     format!(
         "the next hop to the peer has the MAC address {mac} now, and the connection was set up with {before}: connect again"
-    )
-}
-
-fn shrunk(mtu: u32, before: u32) -> String {
-    format!(
-        "the MTU of the path is now {mtu} bytes, and the connection was set up with {before}: connect again"
     )
 }
 
@@ -175,10 +201,10 @@ async fn smaller_mtu<H: Host>(
     mut asked: Option<ProbeOffer>,
     incoming: &mut mpsc::Receiver<ProbeOffer>,
 ) -> Option<u32> {
-    let mut largest = 0;
+    let (mut largest, agreed) = (0, lock(&session.mtus).agreed);
     for _ in 0..SEARCHES {
         let found = search(shared, session, asked.take(), incoming).await?;
-        if found >= session.mtu {
+        if found >= agreed {
             return None;
         }
         largest = found.max(largest);
@@ -203,7 +229,8 @@ async fn search<H: Host>(
         None => timeout(LONGEST_SEARCH, incoming.recv()).await.ok()??,
     };
     let mut prober = socket.towards(session.peer, theirs).await.ok()?;
-    let found = prober.find(session.mtu, None).await;
+    let agreed = lock(&session.mtus).agreed;
+    let found = prober.find(agreed, None).await;
     // The peer may have begun later.
     tokio::spawn(async move { timeout(LONGEST_SEARCH, prober.answer()).await.err() });
     found

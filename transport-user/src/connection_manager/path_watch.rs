@@ -76,7 +76,7 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
     let mut known = Known::default();
     loop {
         ticks.tick().await;
-        follow_interface(&shared).await;
+        follow_interface(&shared);
         let (all, now) = (shared.host.paths(), Instant::now());
         known.0.retain(|cid, _| all.iter().any(|state| state.cid == *cid));
         for state in &all {
@@ -100,23 +100,22 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
     }
 }
 
-/// Tells what has changed of this end's interface, and ends the connections whose packets it does not carry any more.
-async fn follow_interface<H: Host>(shared: &Shared<H>) {
+/// Tells what has changed of this end's interface, and shortens the packets of the connections for which it has become too
+/// small.
+fn follow_interface<H: Host>(shared: &Shared<H>) {
     let news = shared.host.news();
     if news.is_empty() {
         return;
     }
     news.into_iter().for_each(|text| shared.events.warn(text));
     let mtu = shared.host.local().mtu;
-    let too_large: Vec<_> =
-        lock(&shared.sessions).values().filter(|session| session.mtu > mtu).map(Arc::clone).collect();
-    for session in too_large {
-        let cause = format!(
-            "the MTU of the node is now {mtu} bytes, and the connection was set up with {}: connect again",
-            session.mtu
-        );
-        // A peer that does not read holds up the end of its own session only.
-        tokio::spawn(async move { session.end_with(cause).await });
+    let sessions = lock(&shared.sessions).clone();
+    for session in sessions.values() {
+        session.path.interface_has_mtu(mtu);
+    }
+    // The peer of a static connection cannot be told. What is too long already ends with its operation.
+    for PathState { cid, .. } in shared.host.paths().iter().filter(|path| !sessions.contains_key(&path.cid)) {
+        shared.host.narrow(*cid, mtu);
     }
 }
 

@@ -74,11 +74,19 @@ pub(super) struct Session {
     /// SPI of Falcon packets to this end, and to the peer.
     pub(super) rx_spi: Spi,
     pub(super) tx_spi: Spi,
-    pub(super) mtu: u32,
-    pub(super) path_mtu: Option<u32>,
+    pub(super) mtus: Mutex<Mtus>,
     pub(super) peer_regions: Mutex<Vec<RegionAdvertisement>>,
     pub(super) outgoing: mpsc::Sender<Message>,
     pub(super) path: PathCheck,
+}
+
+/// What the packets of a connection must fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mtus {
+    /// IP MTU that both ends use, bytes. It only becomes smaller.
+    pub(super) agreed: u32,
+    /// Largest IP packet that crosses the path, bytes, if it is known.
+    pub(super) path: Option<u32>,
 }
 
 impl Session {
@@ -87,11 +95,19 @@ impl Session {
         if self.connected_here() { Origin::Node } else { Origin::Peer(Source::of(self.peer.ip())) }
     }
 
+    /// Takes a smaller MTU, which the host has taken.
+    pub(super) fn shorten(&self, mtu: u32) {
+        let mut mtus = lock(&self.mtus);
+        mtus.agreed = mtu;
+        mtus.path = mtus.path.map(|path| path.min(mtu));
+    }
+
     pub(super) fn connected_here(&self) -> bool {
         self.dialled.is_some()
     }
 
     pub(super) fn info(&self) -> SessionInfo {
+        let Mtus { agreed: mtu, path: path_mtu } = *lock(&self.mtus);
         SessionInfo {
             local_cid: self.local_cid.0,
             peer_cid: self.peer_cid.0,
@@ -99,8 +115,8 @@ impl Session {
             connected_here: self.connected_here(),
             patience_ms: self.patience.as_millis() as u64,
             reconnects: self.dialled.is_some_and(|terms| terms.reconnect),
-            mtu: self.mtu,
-            path_mtu: self.path_mtu,
+            mtu,
+            path_mtu,
             peer_regions: lock(&self.peer_regions).clone(),
         }
     }
@@ -206,6 +222,11 @@ async fn receive(session: &Session, notices: &SessionNotices, stream: &mut (impl
             Message::File { step } => pass_on(session, notices, step).await,
             Message::Probe { probe } => {
                 if let Err(text) = session.path.peer_probes(probe) {
+                    return End::Broken(WireError::Garbage(text));
+                }
+            }
+            Message::Mtu { smaller } => {
+                if let Err(text) = session.path.peer_has_smaller_mtu(smaller) {
                     return End::Broken(WireError::Garbage(text));
                 }
             }

@@ -1,6 +1,6 @@
 //! Tests with two managers over loopback, with unknown peers of all kinds, and with a fake node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -48,6 +48,10 @@ struct Memory {
     outstanding: AtomicUsize,
     news: Mutex<Vec<String>>,
     paths: Mutex<Vec<PathState>>,
+    /// The smaller MTU of connections that have one.
+    narrowed: Mutex<HashMap<Cid, u32>>,
+    /// The longest packet that is on its way, bytes.
+    longest: Mutex<u32>,
     /// The longest packet that the data path from this node carries, bytes.
     carries: Mutex<u32>,
     /// Whether packets of the peer arrive.
@@ -87,6 +91,8 @@ impl FakeNode {
             outstanding: AtomicUsize::default(),
             news: Mutex::default(),
             paths: Mutex::default(),
+            narrowed: Mutex::default(),
+            longest: Mutex::default(),
             carries: Mutex::new(u32::MAX),
             hears: Mutex::new(true),
             next_hop: Mutex::default(),
@@ -179,6 +185,11 @@ impl Host for FakeNode {
 
     fn news(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.0.news))
+    }
+
+    fn narrow(&self, cid: Cid, mtu: u32) -> bool {
+        lock(&self.0.narrowed).insert(cid, mtu);
+        *lock(&self.0.longest) <= mtu
     }
 
     fn paths(&self) -> Vec<PathState> {

@@ -46,6 +46,10 @@ pub(crate) struct Interface {
     /// Kind of a virtual interface ("veth"). `None` for hardware.
     pub(crate) kind: Option<String>,
     pub(crate) xdp: Option<XdpState>,
+    /// Index of the interface at the other end of a virtual cable.
+    pub(crate) peer: Option<u32>,
+    /// By what number this network namespace knows that of the peer. `None` if it is this one.
+    pub(crate) peer_namespace: Option<i32>,
 }
 
 /// An address of an interface.
@@ -90,8 +94,23 @@ impl Netlink {
 
     /// Returns the interface with `index`, or `None` if the namespace has none.
     pub(crate) fn interface(&self, index: u32) -> io::Result<Option<Interface>> {
+        self.interface_in(index, None)
+    }
+
+    /// Returns whether the other end of a veth runs an XDP program in its driver. False if this process may not ask.
+    pub(crate) fn peer_runs_xdp(&self, index: u32) -> bool {
+        let ask = || -> io::Result<Option<Interface>> {
+            let Some(own) = self.interface(index)? else { return Ok(None) };
+            own.peer.map_or(Ok(None), |peer| self.interface_in(peer, own.peer_namespace))
+        };
+        let peer = ask().ok().flatten();
+        peer.and_then(|peer| peer.xdp).is_some_and(|xdp| xdp.mode == XdpAttached::Driver)
+    }
+
+    fn interface_in(&self, index: u32, namespace: Option<i32>) -> io::Result<Option<Interface>> {
         let mut message = LinkMessage::default();
         message.header.index = index;
+        message.attributes.extend(namespace.map(LinkAttribute::IfNetnsId));
         let answers = match self.requests.ask(RouteNetlinkMessage::GetLink(message)) {
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
             answers => answers?,
@@ -156,6 +175,8 @@ impl Interface {
             ethernet: link.header.link_layer_type == LinkLayerType::Ether,
             kind: None,
             xdp: None,
+            peer: None,
+            peer_namespace: None,
         };
         for attribute in &link.attributes {
             match attribute {
@@ -163,6 +184,8 @@ impl Interface {
                 LinkAttribute::Address(mac) => interface.mac = mac.as_slice().try_into().ok(),
                 LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
                 LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
+                LinkAttribute::Link(peer) => interface.peer = Some(*peer),
+                LinkAttribute::LinkNetNsId(namespace) => interface.peer_namespace = Some(*namespace),
                 LinkAttribute::LinkInfo(infos) => {
                     interface.kind = infos.iter().find_map(|info| match info {
                         LinkInfo::Kind(kind) => Some(kind.to_string()),
@@ -223,6 +246,8 @@ pub(crate) mod tests {
             ethernet: true,
             kind: Some("veth".into()),
             xdp: None,
+            peer: None,
+            peer_namespace: None,
         }
     }
 

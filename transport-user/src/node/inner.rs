@@ -100,6 +100,7 @@ impl Inner {
         let mut attachment = running.attachment.try_lock().ok()?;
         attachment.pass_on_log();
         follow_driver(&mut attachment);
+        self.follow_queues(&mut attachment);
         match attachment.is_in_place() {
             Ok(true) => return None,
             Ok(false) => {}
@@ -113,6 +114,19 @@ impl Inner {
         match self.netlink.interface(device.index).unwrap_or_default() {
             Some(there) => Some(Lost::Detached { interface, by: there.xdp.map(|xdp| xdp.id) }),
             None => Some(Lost::InterfaceGone { interface }),
+        }
+    }
+}
+
+impl Inner {
+    fn follow_queues(&self, attachment: &mut Attachment) {
+        let name = &self.link.device().interface;
+        match attachment.follow_queues(name) {
+            Ok(None) => {}
+            Ok(Some((before, now))) => self.link.tell(vec![format!(
+                "interface {name}: it has {now} receive queues now, it had {before}: the node's program is on all of them"
+            )]),
+            Err(error) => tracing::warn!(%error, "packets of the interface's new queues do not reach the node"),
         }
     }
 }

@@ -4,6 +4,7 @@
 use tokio::net::UdpSocket;
 
 use super::super::proof::Proof;
+use super::super::smaller_mtu::{MtuOf, SmallerMtu};
 use super::*;
 
 const HEADERS: usize = 20 + 8;
@@ -69,6 +70,16 @@ async fn connect_by_hand(node: &Manager) -> (TcpStream, Cid) {
 /// Takes part in the searches of the node, as a path that carries packets of `carries` bytes. Returns the last words of the
 /// node, and how often it searched.
 async fn search_until_the_end(stream: &mut TcpStream, carries: usize) -> (String, u32) {
+    let last_words = |message| if let Message::Close { text } = message { Some(text) } else { None };
+    search_until(stream, carries, last_words).await
+}
+
+/// The same until a message for which `wanted` returns something.
+async fn search_until<T>(
+    stream: &mut TcpStream,
+    carries: usize,
+    wanted: impl Fn(Message) -> Option<T>,
+) -> (T, u32) {
     let mut searches = 0;
     let mut answering = tokio::spawn(async {});
     loop {
@@ -81,18 +92,22 @@ async fn search_until_the_end(stream: &mut TcpStream, carries: usize) -> (String
                 answering = tokio::spawn(async move { answer_probes(&socket, probe.token, carries).await });
                 write_message(stream, &Message::Probe { probe: own }, PATIENCE).await.unwrap();
             }
-            Message::Close { text } => return (text, searches),
-            _ => {}
+            message => {
+                if let Some(wanted) = wanted(message) {
+                    return (wanted, searches);
+                }
+            }
         }
     }
 }
 
 /// RFC 8899, 4.3: packets of the agreed size are lost, so the path is searched again. Two searches agree that it carries
-/// less, and the connection ends and names both sizes, at both ends.
+/// less. The packets that are lost stay too long, so the connection ends and names both sizes, at both ends.
 #[tokio::test]
 async fn a_path_that_shrinks_ends_the_connection_with_its_sizes() {
     let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
     let (mut stream, cid) = connect_by_hand(&node).await;
+    *lock(&node.host().0.longest) = 1401;
     let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 1400).await });
     without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
     let (text, searches) = within("the peer is told", peer).await.unwrap();
@@ -101,6 +116,44 @@ async fn a_path_that_shrinks_ends_the_connection_with_its_sizes() {
     assert_eq!((searches, node.statistics().path_lost, node.statistics().closed_here), (2, 1, 0));
     let told = |event: &Event| event.text.contains(" ended: ") && event.text.contains(expected);
     eventually("it is an event", || node.events().iter().any(told)).await;
+}
+
+/// The same, but nothing of this end is too long: it goes on with shorter packets, and has told the peer to do so.
+#[tokio::test]
+async fn a_path_that_shrinks_leaves_a_connection_whose_packets_fit() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    *lock(&node.host().0.longest) = 1400;
+    let session = node.sessions().remove(0);
+    let peer = tokio::spawn(async move {
+        let smaller = search_until(&mut stream, 1400, |message| match message {
+            Message::Mtu { smaller } => Some(smaller),
+            _ => None,
+        });
+        (smaller.await.0, stream)
+    });
+    without_answers(&node, cid, "packets are shorter", || node.sessions()[0].mtu == 1400).await;
+    lock(&node.host().0.paths).clear();
+    let (told, mut stream) = within("the peer is told", peer).await.unwrap();
+    assert_eq!(told, SmallerMtu { mtu: 1400, of: MtuOf::Path });
+    assert_eq!(lock(&node.host().0.narrowed)[&cid], 1400);
+    assert_eq!(node.sessions(), [SessionInfo { mtu: 1400, path_mtu: Some(1400), ..session }]);
+    let text = "the MTU of the path is now 1400 bytes, it was 1500";
+    eventually("it is an event", || node.events().iter().any(|event| event.text.contains(text))).await;
+    // The peer knows of one that is smaller still. A larger one changes nothing.
+    *lock(&node.host().0.longest) = 0;
+    for (mtu, of, agreed) in [(1300, MtuOf::Node, 1300), (1350, MtuOf::Path, 1300), (1290, MtuOf::Path, 1290)]
+    {
+        let message = Message::Mtu { smaller: SmallerMtu { mtu, of } };
+        write_message(&mut stream, &message, PATIENCE).await.unwrap();
+        eventually("it is in force", || node.sessions()[0].mtu == agreed).await;
+    }
+    let text = "the MTU of the peer's node is now 1300 bytes, it was 1400";
+    assert!(node.events().iter().any(|event| event.text.contains(text)), "{:?}", node.events());
+    let message = Message::Mtu { smaller: SmallerMtu { mtu: 1279, of: MtuOf::Path } };
+    write_message(&mut stream, &message, PATIENCE).await.unwrap();
+    eventually("it is closed", || node.host().in_use() == 0).await;
+    assert_eq!(node.statistics().garbage, 1);
 }
 
 /// Probes pass as before, so the size is not the reason. The connection ends when packet delivery would give it up.
@@ -182,7 +235,33 @@ async fn the_peer_may_search_too() {
     assert_eq!(node.statistics().garbage, 1);
 }
 
-/// The MTU of this end's interface shrinks: connections with a larger one end at once, and name both sizes. Others stay.
+/// Makes the interface of a node smaller, and has it known.
+fn shrink_interface(node: &Manager, mtu: u32) {
+    *lock(&node.host().0.mtu) = mtu;
+    lock(&node.host().0.news).push("the interface has changed".to_owned());
+}
+
+/// The MTU of this end's interface shrinks: connections with a larger one go on at both ends with shorter packets. Static ones
+/// do at this end.
+#[tokio::test]
+async fn an_interface_that_shrinks_shortens_the_packets_of_its_connections() {
+    let (left, _l, right, _r, cid, peer_cid) = pair().await;
+    let fixed = Cid(200);
+    *lock(&left.host().0.paths) = vec![PathState { outstanding: 0, ..stalled(fixed) }];
+    for mtu in [1400, 1300] {
+        shrink_interface(&left, mtu);
+        eventually("both go on", || {
+            [&left, &right].iter().all(|node| node.sessions().iter().all(|session| session.mtu == mtu))
+        })
+        .await;
+        let narrowed = |node: &Manager, cid| lock(&node.host().0.narrowed).get(&cid).copied();
+        assert_eq!((narrowed(&left, cid), narrowed(&right, peer_cid)), (Some(mtu), Some(mtu)));
+        eventually("the static one", || narrowed(&left, fixed) == Some(mtu)).await;
+    }
+    assert_eq!((left.sessions().len(), right.sessions().len()), (1, 1));
+}
+
+/// What is on its way is too long for it: the connection ends, and names both sizes. Others stay.
 #[tokio::test]
 async fn an_interface_that_shrinks_ends_the_connections_that_are_too_large_for_it() {
     let (left, _l, right, _r, cid, _) = pair().await;
@@ -190,8 +269,8 @@ async fn an_interface_that_shrinks_ends_the_connections_that_are_too_large_for_i
         *lock(&right.host().0.mtu) = 1300;
         left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap()
     };
-    *lock(&left.host().0.mtu) = 1400;
-    lock(&left.host().0.news).push("the interface has changed".to_owned());
+    *lock(&left.host().0.longest) = 1500;
+    shrink_interface(&left, 1400);
     eventually("one is left", || left.sessions().len() == 1 && right.sessions().len() == 1).await;
     assert_eq!((left.host().health(cid), left.host().health(small)), (Health::Closed, Health::Open));
     assert_eq!((left.statistics().path_lost, right.statistics().closed_by_peer), (1, 1));
@@ -212,13 +291,14 @@ async fn a_connection_that_the_path_has_ended_comes_back_with_the_mtu_of_now() {
     let mut cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
     for (node, mtu) in [(&left, 1400), (&right, 1300)] {
         eventually("the acceptor knows", || right.sessions().len() == 1).await;
-        *lock(&node.host().0.mtu) = mtu;
-        lock(&node.host().0.news).push("the interface has changed".to_owned());
+        *lock(&node.host().0.longest) = 1500;
+        shrink_interface(node, mtu);
         assert_eq!(within("it ends", notices.recv()).await, Some(Notice::Ended(cid)));
         let Some(Notice::Replaced { lost, by }) = within("it comes back", notices.recv()).await else {
             panic!("replaced")
         };
         assert_eq!((lost, left.sessions()[0].mtu), (cid, mtu));
+        *lock(&node.host().0.longest) = 0;
         cid = by;
     }
     assert_eq!((left.statistics().path_lost, right.statistics().path_lost), (1, 1));

@@ -1,0 +1,114 @@
+//! A connection whose path or interface carries less than before goes on with shorter packets, if it can.
+//!
+//! A transaction is one packet, and is sent as it was cut. So the end that learns of the smaller MTU cuts what it has not
+//! posted yet for it, and tells the other end to do the same. If nothing longer is on its way, that is all. Otherwise the
+//! connection ends with both sizes as the cause, because the longer packets would be sent again in vain.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
+
+use super::agreement::LEAST_MTU;
+use super::events::Level;
+use super::host::Host;
+use super::message::Message;
+use super::session::Session;
+use super::{Shared, lock};
+
+/// How long what is longer may still be on its way, unless its end is known: some round trips. It has been sent, and most likely
+/// before the MTU became smaller.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
+/// Time between two looks at what is on its way.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// An MTU that is smaller than that of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmallerMtu {
+    /// IP MTU, bytes.
+    pub mtu: u32,
+    /// What it is the MTU of.
+    pub of: MtuOf,
+}
+
+/// What a smaller MTU is the MTU of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MtuOf {
+    /// The path, as probes have found.
+    Path,
+    /// The interface of the end that has said so.
+    Node,
+}
+
+/// How an end knows of a smaller MTU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The peer has said so.
+    Peer,
+    /// Packets were lost, and a search has found it.
+    Search,
+    /// This end's interface has changed.
+    Interface,
+}
+
+impl SmallerMtu {
+    fn name(self, source: Source) -> &'static str {
+        match (self.of, source) {
+            (MtuOf::Path, _) => "the path",
+            (MtuOf::Node, Source::Peer) => "the peer's node",
+            (MtuOf::Node, _) => "the node",
+        }
+    }
+
+    /// Checks what a peer has sent.
+    pub(super) fn check(self) -> Result<(), String> {
+        if self.mtu < LEAST_MTU { Err(format!("an MTU below {LEAST_MTU}")) } else { Ok(()) }
+    }
+}
+
+/// Goes on with the smaller MTU, or ends the session. It may wait for what is on its way.
+pub(super) async fn go_on<H: Host>(
+    shared: &Shared<H>,
+    session: &Session,
+    smaller: SmallerMtu,
+    source: Source,
+) {
+    let SmallerMtu { mtu, .. } = smaller;
+    let before = lock(&session.mtus).agreed;
+    if mtu >= before {
+        return;
+    }
+    let name = smaller.name(source);
+    let ends = |why: &str| {
+        format!(
+            "the MTU of {name} is now {mtu} bytes, and the connection was set up with {before}{why}: connect again"
+        )
+    };
+    if mtu < LEAST_MTU {
+        session.end_with(ends(&format!(". The least is {LEAST_MTU}"))).await;
+        return;
+    }
+    // Sending fails only if the session is ending.
+    if source != Source::Peer && session.outgoing.send(Message::Mtu { smaller }).await.is_err() {
+        return;
+    }
+    // A search begins when packets have been sent again and again.
+    let end = Instant::now() + if source == Source::Search { Duration::ZERO } else { LAST_CHANCE };
+    while !shared.host.narrow(session.local_cid, mtu) {
+        if Instant::now() >= end {
+            session.end_with(ends(", and longer packets are on their way")).await;
+            return;
+        }
+        sleep(LOOK).await;
+    }
+    session.shorten(mtu);
+    let text = || {
+        format!(
+            "connection {} with {}: the MTU of {name} is now {mtu} bytes, it was {before}: packets are shorter from now on",
+            session.local_cid.0, session.peer
+        )
+    };
+    shared.events.add(session.origin(), Level::Warning, text);
+}
