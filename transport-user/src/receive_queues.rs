@@ -24,7 +24,7 @@ struct Channels {
     combined: u32,
 }
 
-/// The receive queues at the last look.
+/// The number of receive queues, as far as the node knows.
 #[derive(Debug)]
 pub(crate) struct ReceiveQueues(u32);
 
@@ -34,7 +34,7 @@ impl ReceiveQueues {
         count(name).ok().map(Self)
     }
 
-    /// Returns the numbers before and now if there are more than at the last look.
+    /// Returns the numbers before and now if there are more now.
     pub(crate) fn more(&mut self, name: &str) -> Option<(u32, u32)> {
         // The interface may just have been renamed or removed. The next look has its new name.
         let now = count(name).ok()?;

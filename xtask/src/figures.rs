@@ -93,6 +93,8 @@ pub(crate) fn draw(progress: &Progress) -> Result<()> {
     let status = experiments.status().context("cannot start the experiments")?;
     // 1: a promise was not kept. The table says which; the pictures are drawn all the same.
     ensure!(matches!(status.code(), Some(0 | 1)), "the experiments failed ({status})");
+    let results = workspace().join(PICTURES).join(RESULTS);
+    fs::copy(out.join(RESULTS), &results).with_context(|| format!("cannot write {}", results.display()))?;
     for picture in pictures(workspace())? {
         let drawn = out.join(picture.file_name().unwrap_or_default());
         ensure!(

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Suites that take longest, the longest first. They begin first, so that none of them is alone at the end.
-const LONGEST: [&str; 12] = [
+const LONGEST: [&str; 13] = [
     "soak",
     "trace",
     "conformance",
@@ -23,10 +23,11 @@ const LONGEST: [&str; 12] = [
     "congestion",
     "exactly_once",
     "differential",
+    "data_path",
     "dist",
     "lifecycle",
     "hostile_peer",
-    "data_path",
+    "path_mtu",
     "lossy",
 ];
 

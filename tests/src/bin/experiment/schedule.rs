@@ -170,7 +170,7 @@ impl Timing {
             .with("gap off p1", micros(&self.off, 0.01), "us")
             .with("gap off p50", micros(&self.off, 0.5), "us")
             .with("gap off p99", micros(&self.off, 0.99), "us")
-            .with("counted anew", self.resumed(), "%")
+            .with("restarts", self.resumed(), "%")
             .with("mean in time", self.mean_gap_in_time().map(|gap| gap / 1e3), "us");
         if !self.out.is_empty() {
             case = case.with("out p50", micros(&self.out, 0.5), "us").with(

@@ -55,7 +55,7 @@ fn promises(case: &Case) -> [Verdict; 3] {
     [
         Verdict::of(case, "earliest", Bound::AtMost(0.0)),
         Verdict::of(case, "worst connection", Bound::AtMost(1.0)),
-        Verdict::of(case, "counted anew", Bound::AtMost(0.0)),
+        Verdict::of(case, "restarts", Bound::AtMost(0.0)),
     ]
 }
 
