@@ -96,6 +96,13 @@ impl PathCheck {
         });
     }
 
+    /// Returns a receiver of smaller MTUs, that of before included.
+    fn smaller_mtus(&self) -> watch::Receiver<Option<(SmallerMtu, Source)>> {
+        let mut smaller = self.smaller.subscribe();
+        smaller.mark_changed();
+        smaller
+    }
+
     /// Returns why the data path ended the session, if this is the last message that says so.
     pub(super) fn ended_by(&self, last: &Message) -> Option<String> {
         self.cause.get().filter(|cause| farewell(cause) == *last).cloned()
@@ -127,7 +134,7 @@ pub(super) fn longest_stall(chosen: &Tuning, agreed: &Tuning, round_trip: Option
 /// Follows the data path of a session until the session ends.
 pub(super) async fn follow<H: Host>(shared: &Shared<H>, session: &Session) -> Infallible {
     let path = &session.path;
-    let (mut stalls, mut smaller) = (path.stall.subscribe(), path.smaller.subscribe());
+    let (mut stalls, mut smaller) = (path.stall.subscribe(), path.smaller_mtus());
     // The interface may have changed during the handshake.
     path.interface_has_mtu(shared.host.local().mtu);
     let mut incoming = path.incoming.lock().await;
@@ -240,6 +247,19 @@ async fn search<H: Host>(
 mod tests {
     use super::*;
     use crate::congestion::CongestionControl;
+
+    /// The interface may change after the session is known, and before it is served.
+    #[tokio::test]
+    async fn a_smaller_mtu_of_before_is_not_missed() {
+        let path = PathCheck::new(true, SHORTEST_STALL, Mac([0; 6]));
+        path.interface_has_mtu(1400);
+        let mut smaller = path.smaller_mtus();
+        path.interface_has_mtu(1400);
+        path.interface_has_mtu(1500);
+        timeout(AGAIN, smaller.changed()).await.expect("it is told").expect("the sender is there");
+        let known = *smaller.borrow_and_update();
+        assert_eq!(known, Some((SmallerMtu { mtu: 1400, of: MtuOf::Node }, Source::Interface)));
+    }
 
     /// A dead peer is noticed after two seconds with the default tuning, as in the datapath. What the user chose counts, and
     /// a long path.
