@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the interface is removed, or moved to another network namespace | it goes down: no packet reaches it any more |
 //! | the MAC address | it goes down: the XDP programs and all connections have the old one |
-//! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; the connection manager ends those with a larger one |
+//! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; older ones send shorter packets, or end if longer ones are outstanding ([`crate::connection_manager`]) |
 //! | the name, the addresses | it knows the new ones |
 //! | up, down, the carrier | it goes on: connections end by themselves if they wait too long |
 //! | the number of queues, offloads | it goes on: the programs do not depend on them (exceptions: [`crate::receive_queues`], [`crate::gro`]) |

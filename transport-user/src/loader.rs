@@ -151,7 +151,8 @@ impl Attachment {
         let Some(more) = self.queues.as_mut().and_then(|queues| queues.more(name)) else { return Ok(None) };
         let failed = |error| Error::system("attach the node's program to more receive queues", error);
         let (index, mode) = (self.interface, self.mode.flags());
-        // The kernel does nothing when a program replaces itself. If attaching fails, the node has lost its place, and says so.
+        // The kernel does nothing when a program replaces itself. If attaching fails, the next look finds the program detached,
+        // and the node goes down with that reason.
         bpf_call::detach_link(self.link.descriptor()).map_err(failed)?;
         match &mut self.link {
             Link::Wire(link) => {
