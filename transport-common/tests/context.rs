@@ -36,9 +36,9 @@ fn sections() -> Vec<(&'static str, &'static str, usize)> {
 fn tables(entry: &Entry) -> Vec<(&'static str, usize, usize)> {
     let t = &entry.tables;
     vec![
-        ("packets", size_of::<TxPacket>(), t.packets.as_flattened().len()),
-        ("rack", size_of_val(&t.rack), 1),
-        ("nack", size_of_val(&t.nack), 1),
+        ("packets", size_of::<TxPacket>(), t.delivery.packets.as_flattened().len()),
+        ("rack", size_of_val(&t.delivery.rack), 1),
+        ("nack", size_of_val(&t.delivery.nack), 1),
         ("transactions", size_of::<Transaction>(), t.transactions.len()),
         ("requests", size_of::<TargetRequest>(), t.requests.len()),
         ("responses", size_of::<Response<Answer>>(), t.responses.len()),

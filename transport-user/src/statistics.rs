@@ -50,6 +50,8 @@ struct StatisticsFields {
     retransmitted_early: u64,
     retransmitted_timeout: u64,
     #[serde(default)]
+    retransmitted_rnr: u64,
+    #[serde(default)]
     tail_probes: u64,
     resyncs_sent: u64,
     backs_sent: u64,
@@ -90,6 +92,7 @@ fn add(a: &mut Statistics, b: &Statistics) {
         packets_sent,
         retransmitted_early,
         retransmitted_timeout,
+        retransmitted_rnr,
         tail_probes,
         resyncs_sent,
         backs_sent,
@@ -113,6 +116,7 @@ fn add(a: &mut Statistics, b: &Statistics) {
     a.packets_sent += packets_sent;
     a.retransmitted_early += retransmitted_early;
     a.retransmitted_timeout += retransmitted_timeout;
+    a.retransmitted_rnr += retransmitted_rnr;
     a.tail_probes += tail_probes;
     a.resyncs_sent += resyncs_sent;
     a.backs_sent += backs_sent;

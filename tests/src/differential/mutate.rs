@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::State;
 use transport_common::ids::Psn;
-use transport_common::packet_delivery::{PacketFlags, Rack, RackFlags};
+use transport_common::packet_delivery::{Latest, PacketFlags, Probe, Rack};
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
 use transport_common::units::{Deadline, FalconTime, Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
@@ -118,7 +118,7 @@ impl Case {
         let (c, tables) = (&mut entry.connection, &mut entry.tables);
         let request = rng.random_bool(0.3);
         let window = usize::from(request);
-        let (window, packets) = (&mut c.delivery.lanes[window].tx, &mut tables.packets[window]);
+        let (window, packets) = (&mut c.delivery.lanes[window].tx, &mut tables.delivery.packets[window]);
         let mask = Bitmap128::from_words([rng.random(), rng.random()]);
         let mut chosen = window.timed().and(mask);
         let stroke = rng.random_range(0..5);
@@ -149,17 +149,22 @@ impl Case {
         let in_flight = [0, 1].map(|window| c.delivery.lanes[window].tx.in_flight());
         let [data, request] = [0, 1].map(|window| c.delivery.lanes[window].tx.base);
         let known = Bitmap128::from_words([rng.random(), rng.random()]);
-        let flags = RackFlags::from_bits_truncate(rng.random());
-        let probed = usize::from(flags.contains(RackFlags::PROBE_REQUEST));
-        tables.rack = Rack {
+        let latest = [Latest::None, Latest::Data, Latest::Request][rng.random_range(0..3)];
+        let probe =
+            [Probe::None, Probe::QueuedData, Probe::QueuedRequest, Probe::Sent][rng.random_range(0..4)];
+        let probed = usize::from(probe == Probe::QueuedRequest);
+        tables.delivery.rack = Rack {
             received: known.and(Bitmap128::low_mask(in_flight[0])),
             received_base: Psn(data.0.wrapping_sub(rng.random_range(0..3))),
             sent: FalconTime(last.0.wrapping_sub(up_to_a_power(rng, 0..20) as u32)),
-            psn: if flags.contains(RackFlags::REQUEST) { request } else { data.add(rng.random_range(0..4)) },
+            psn: if latest == Latest::Request { request } else { data.add(rng.random_range(0..4)) },
             rtt: Ticks(up_to_a_power(rng, 0..20) as u32),
-            probe: if rng.random() { Deadline::at(last) } else { Deadline::NONE },
+            probe_at: if rng.random() { Deadline::at(last) } else { Deadline::NONE },
             probe_psn: [data, request][probed].add(in_flight[probed].saturating_sub(rng.random_range(0..3))),
-            flags: flags - RackFlags::NEWS,
+            latest,
+            probe,
+            reordered: rng.random_range(0..2),
+            reserved: 0,
         };
         if rng.random() {
             c.delivery.retransmit = Deadline::at(last);
@@ -172,7 +177,7 @@ impl Case {
         let delivery = &mut entry.connection.delivery;
         delivery.tuning.ack_coalescing = Ticks(1 << 20);
         delivery.ack.sent = delivery.ack.report.t2;
-        entry.tables.nack.resource = delivery.ack.report.t2;
+        entry.tables.delivery.nack.resource = delivery.ack.report.t2;
     }
 
     fn bend_timers(&mut self, rng: &mut StdRng) {

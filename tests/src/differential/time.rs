@@ -3,7 +3,7 @@
 
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::Entry;
-use transport_common::packet_delivery::PacketFlags;
+use transport_common::packet_delivery::{PacketFlags, PathClock};
 use transport_common::transaction::RequestState;
 use transport_common::units::{Deadline, FalconTime, InterPacketGap, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::nack::rnr_timeout;
@@ -72,21 +72,21 @@ impl Case {
             time.0 = time.0.wrapping_add(shift);
         }
         let (rto, timeout) = (c.congestion.rto.0, c.initiator.timeout.0);
-        let min_rtt = c.congestion.path_times(now.ticks()).min_rtt.0;
+        let min_rtt = c.congestion.times(now.ticks()).min_rtt.0;
         let tables = &mut self.entry.tables;
-        let rack = &mut tables.rack;
+        let rack = &mut tables.delivery.rack;
         rack.sent.0 = rack.sent.0.wrapping_add(shift);
-        if let Some(time) = rack.probe.time() {
-            rack.probe = Deadline::at(FalconTime(clear(time.0.wrapping_add(shift), now.ticks())));
+        if let Some(time) = rack.probe_at.time() {
+            rack.probe_at = Deadline::at(FalconTime(clear(time.0.wrapping_add(shift), now.ticks())));
         }
         // RACK compares the time since a packet was sent with these.
         let least = if min_rtt == 0 { rack.rtt.0 } else { min_rtt };
         let late = rack.rtt.0.saturating_add((least / 4).saturating_add(coalescing));
         let by_rack = [rack.rtt.0, late, min_rtt];
         // A resource NACK may be sent again from then on.
-        let again = tables.nack.resource.0.wrapping_add(shift).wrapping_add(apart);
-        tables.nack.resource.0 = clear(again, now.ticks()).wrapping_sub(apart);
-        for packet in tables.packets.as_flattened_mut() {
+        let again = tables.delivery.nack.resource.0.wrapping_add(shift).wrapping_add(apart);
+        tables.delivery.nack.resource.0 = clear(again, now.ticks()).wrapping_sub(apart);
+        for packet in tables.delivery.packets.as_flattened_mut() {
             let rnr =
                 if packet.flags.contains(PacketFlags::RNR) { rnr_timeout(packet.rnr_code).0 } else { 0 };
             let waits = [rto.max(rnr)].into_iter().chain(by_rack.into_iter().filter(|_| with_rack));
@@ -212,7 +212,13 @@ impl Bracket {
             }
             traces.push(t1.wrapping_add(a.congestion.rtt.0));
         }
-        let packets = before.tables.packets.as_flattened().iter().zip(after.tables.packets.as_flattened());
+        let packets = before
+            .tables
+            .delivery
+            .packets
+            .as_flattened()
+            .iter()
+            .zip(after.tables.delivery.packets.as_flattened());
         let changed = packets.filter(|(old, new)| old.last_sent != new.last_sent);
         traces.extend(changed.map(|(_, new)| new.last_sent.0));
         let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
@@ -236,7 +242,13 @@ impl Bracket {
         let timeout = after.connection.initiator.timeout.0;
         let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
         let armed = new.time().filter(|_| old != new).map(|time| [time.0.wrapping_sub(timeout), time.0]);
-        let packets = before.tables.packets.as_flattened().iter().zip(after.tables.packets.as_flattened());
+        let packets = before
+            .tables
+            .delivery
+            .packets
+            .as_flattened()
+            .iter()
+            .zip(after.tables.delivery.packets.as_flattened());
         let restarted = packets
             .filter(|(old, new)| old.last_sent != new.last_sent && new.last_sent != second.time.ticks())
             .map(|(_, new)| new.last_sent.0);

@@ -54,6 +54,7 @@ bitflags! {
 struct Counts {
     early: u64,
     timeout: u64,
+    not_ready: u64,
     probes: u64,
     resyncs: u64,
     events: u64,
@@ -65,6 +66,7 @@ impl Counts {
         Self {
             early: s.retransmitted_early,
             timeout: s.retransmitted_timeout,
+            not_ready: s.retransmitted_rnr,
             probes: s.tail_probes,
             resyncs: s.resyncs_sent,
             events: s.congestion_events,
@@ -76,6 +78,7 @@ impl Counts {
         Self {
             early: self.early - before.early,
             timeout: self.timeout - before.timeout,
+            not_ready: self.not_ready - before.not_ready,
             probes: self.probes - before.probes,
             resyncs: self.resyncs - before.resyncs,
             events: self.events - before.events,
@@ -84,7 +87,7 @@ impl Counts {
     }
 
     const fn copies(&self) -> u64 {
-        self.early + self.timeout + self.probes + self.resyncs
+        self.early + self.timeout + self.not_ready + self.probes + self.resyncs
     }
 }
 
@@ -130,8 +133,8 @@ impl Causes {
         Self {
             generation: c.generation,
             transmit: c.delivery.lanes.map(|lane| lane.tx),
-            packets: Box::new(entry.tables.packets),
-            rack: entry.tables.rack,
+            packets: Box::new(entry.tables.delivery.packets),
+            rack: entry.tables.delivery.rack,
             rto: c.congestion.rto,
             counts: Counts::of(&entry.tables.statistics),
             drops: entry.tables.statistics.refused,
@@ -186,7 +189,7 @@ impl Causes {
         }
         let news = self.check_events(&look, placement, sent, due);
         self.transmit = c.delivery.lanes.map(|lane| lane.tx);
-        (self.rack, self.rto, self.counts) = (entry.tables.rack, c.congestion.rto, counts);
+        (self.rack, self.rto, self.counts) = (entry.tables.delivery.rack, c.congestion.rto, counts);
         self.note_refusals(entry);
         news
     }
@@ -195,7 +198,7 @@ impl Causes {
     fn look_at(&mut self, look: &Look<'_>, window: Window) -> Option<Why> {
         let w = window as usize;
         let (old, new) = (self.transmit[w], look.entry.connection.delivery.lanes[w].tx);
-        let table = &look.entry.tables.packets[w];
+        let table = &look.entry.tables.delivery.packets[w];
         let calm = |w: &TransmitWindow| w.retransmit.is_zero() && w.not_ready.is_zero();
         let mut sent = None;
         if !calm(&old) || !calm(&new) || look.counts.copies() != 0 {
@@ -231,7 +234,7 @@ impl Causes {
     /// Returns why it was sent, if it was.
     fn look_at_packet(&mut self, look: &Look<'_>, at: (Window, usize), queued: (bool, bool)) -> Option<Why> {
         let (w, index) = (at.0 as usize, at.1);
-        let (old, new) = (self.packets[w][index], look.entry.tables.packets[w][index]);
+        let (old, new) = (self.packets[w][index], look.entry.tables.delivery.packets[w][index]);
         if old == new && queued.0 == queued.1 {
             return None;
         }
@@ -282,7 +285,7 @@ impl Causes {
         if look.with_rack {
             let after = |sent: FalconTime| sent.reached(packet.last_sent);
             why.set(Why::EARLY, self.delivered.is_some_and(after));
-            let due = self.rack.probe.time().is_some_and(|time| now.reached(time));
+            let due = self.rack.probe_at.time().is_some_and(|time| now.reached(time));
             why.set(Why::PROBE, due && !self.probed && self.is_last(at));
         }
         why
@@ -309,12 +312,14 @@ impl Causes {
                 "a packet that its target was not ready for is sent again before its time (D-40)"
             );
         }
-        let (reason, what) = match (booked.probes, booked.early, booked.timeout, booked.resyncs) {
-            (1, 0, 0, 0) => (Why::PROBE, "a probe of RACK-TLP (F-9.1.6-9)"),
-            (0, 1, 0, 0) => (Why::EARLY, "early (F-9.1.4-1)"),
-            (0, 0, 1, 0) => (Why::TIMER | Why::ASKED, "a timeout (F-9.1.5-1)"),
-            (0, 0, 0, 1) => (Why::all(), "a Resync (F-9.1.8-2)"),
-            (0, 0, 0, 0) => (Why::UNSENT, "not sent before"),
+        let causes = [booked.probes, booked.early, booked.timeout, booked.not_ready, booked.resyncs];
+        let (reason, what) = match causes {
+            [1, 0, 0, 0, 0] => (Why::PROBE, "a probe of RACK-TLP (F-9.1.6-9)"),
+            [0, 1, 0, 0, 0] => (Why::EARLY, "early (F-9.1.4-1)"),
+            [0, 0, 1, 0, 0] => (Why::TIMER, "a timeout (F-9.1.5-1)"),
+            [0, 0, 0, 1, 0] => (Why::ASKED, "asked for by an RNR NACK (D-40)"),
+            [0, 0, 0, 0, 1] => (Why::all(), "a Resync (F-9.1.8-2)"),
+            [0, 0, 0, 0, 0] => (Why::UNSENT, "not sent before"),
             _ => panic!("one copy is booked more than once: {booked:?}"),
         };
         assert!(
@@ -329,7 +334,7 @@ impl Causes {
 
     /// Notes what is newly delivered.
     fn note_news(&mut self, look: &Look<'_>) {
-        let rack = &look.entry.tables.rack;
+        let rack = &look.entry.tables.delivery.rack;
         for w in 0..2 {
             let (old, new) = (self.transmit[w], look.entry.connection.delivery.lanes[w].tx);
             let moved = new.base.distance_from(old.base);

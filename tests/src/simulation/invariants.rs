@@ -29,7 +29,7 @@ pub fn check(entry: &Entry) {
         return;
     }
     let (request, data) = (c.delivery.request(), c.delivery.data());
-    let packets = |window: Window| &entry.tables.packets[window as usize];
+    let packets = |window: Window| &entry.tables.delivery.packets[window as usize];
     transmit(&request.tx, packets(Window::Request), 64, "request");
     transmit(&data.tx, packets(Window::Data), 128, "data");
     assert!(request.tx.pull_data.is_zero(), "Pull Data travels in the data window (F-6.1.2-1)");
@@ -144,7 +144,7 @@ fn responses(c: &Connection, tables: &Tables) {
     let w = &c.delivery.data().tx;
     let mut seen = [false; RESPONSES];
     for offset in bits(w.pull_data.and_not(w.acknowledged)) {
-        let packet = packet(w, &tables.packets[Window::Data as usize], offset);
+        let packet = packet(w, &tables.delivery.packets[Window::Data as usize], offset);
         let slot = packet.response as usize % RESPONSES;
         assert!(!core::mem::replace(&mut seen[slot], true), "two packets for one response");
         assert_eq!(tables.responses[slot].rsn, packet.rsn, "F-7.4-2: Pull Data carries the request's RSN");

@@ -158,7 +158,7 @@ impl Ledger {
             if psn.distance_from(sent.base) >= sent.in_flight() {
                 continue; // the sender has given up meanwhile
             }
-            let packet = &sender.tables.packets[Window::Data as usize][psn.0 as usize % PACKETS];
+            let packet = &sender.tables.delivery.packets[Window::Data as usize][psn.0 as usize % PACKETS];
             // What stands for a push that was given up may be acknowledged in its place (F-9.1.8-2).
             if packet.kind == PacketType::PushData && !packet.flags.contains(PacketFlags::RESYNC) {
                 let number = packet.rsn.distance_from(flow.first);

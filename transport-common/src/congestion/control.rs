@@ -14,7 +14,7 @@ use super::queues::AdmissionView;
 use super::result::Outcome;
 use super::settings::{Placement, Settings};
 use super::window::inter_packet_gap;
-use crate::packet_delivery::{Cause, Gate, PathTimes, Retransmission};
+use crate::packet_delivery::{Cause, Gate, PathClock, PathTimes, Retransmission};
 use crate::units::{Deadline, FalconTime, Fcwnd, InterPacketGap, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
@@ -143,6 +143,21 @@ pub struct Applied {
     pub randomize_path: bool,
 }
 
+impl PathClock for Congestion {
+    #[inline(always)]
+    fn rto(&self) -> Ticks {
+        self.rto
+    }
+
+    /// They are of the delay from T1 to T4.
+    #[inline(always)]
+    fn times(&self, now: FalconTime) -> PathTimes {
+        let [full, ..] = &self.delays;
+        let (min_rtt, smoothed_rtt) = (full.windowed_minimum(), full.smoothed);
+        PathTimes { now, min_rtt, smoothed_rtt, rto: self.rto }
+    }
+}
+
 impl Congestion {
     /// Creates the state of a new connection, without measurements.
     pub fn new(start: Start, settings: &Settings) -> Self {
@@ -174,12 +189,12 @@ impl Congestion {
             if self.packets_acked < MOST_ACKED { self.packets_acked + 1 } else { MOST_ACKED };
     }
 
-    /// Takes a sample of the round trip time from an acknowledgement (F-9.2.3-4). Returns the sample, and whether
-    /// it measures anything. It does not if an earlier acknowledgement had the same times, or if the peer kept the
-    /// packet longer than the network could have: then it measures the peer's ULP. A sample of more than half the
-    /// wrap is not a round trip time, and is not stored.
+    /// Takes a sample of the round trip time from an acknowledgement (F-9.2.3-4). Returns whether it measures
+    /// anything. It does not if an earlier acknowledgement had the same times, or if the peer kept the packet longer
+    /// than the network could have: then it measures the peer's ULP. A sample of more than half the wrap is not a
+    /// round trip time, and is not stored.
     #[inline(always)]
-    pub fn sample_rtt(&mut self, packet: &Packet) -> (Ticks, bool) {
+    pub fn sample_rtt(&mut self, packet: &Packet) -> bool {
         let t1 = packet.t1;
         let rtt = packet.arrival.ticks().since(t1);
         let kept = packet.iv.ticks().since(packet.t2);
@@ -191,15 +206,7 @@ impl Congestion {
                 self.min_rtt = rtt;
             }
         }
-        (rtt, is_new)
-    }
-
-    /// Returns the times of the path for RACK-TLP. They are of the delay from T1 to T4.
-    #[inline(always)]
-    pub fn path_times(&self, now: FalconTime) -> PathTimes {
-        let [full, ..] = &self.delays;
-        let (min_rtt, smoothed_rtt) = (full.windowed_minimum(), full.smoothed);
-        PathTimes { now, min_rtt, smoothed_rtt, rto: self.rto }
+        is_new
     }
 
     /// How long ago a packet must have left to count as lost by an EACK that measured `rtt` (F-9.1.4-2).

@@ -13,6 +13,7 @@
 //! | [`on_held`](Entry::on_held) | the payload of a held request is in a frame again |
 //! | [`not_sent`](Entry::not_sent) | a packet that was booked could not be built |
 
+mod acknowledgement;
 mod application;
 mod congestion;
 mod outgoing;
@@ -27,9 +28,7 @@ mod step;
 use crate::congestion::control::Congestion;
 use crate::congestion::control::Start;
 use crate::ids::Cid;
-use crate::packet_delivery::{
-    Lane, NackState, PacketDelivery, PacketTables, Rack, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
-};
+use crate::packet_delivery::{DeliveryTables, Lane, PacketDelivery, ReceiveWindow, TransmitWindow, Tuning};
 use crate::resources::Occupancy;
 use crate::security::{Security, SecurityDrops};
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
@@ -139,6 +138,8 @@ pub struct Statistics {
     pub retransmitted_early: u64,
     /// Retransmissions caused by the retransmission timer.
     pub retransmitted_timeout: u64,
+    /// Retransmissions that the peer asked for, because its ULP was not ready (D-40).
+    pub retransmitted_rnr: u64,
     /// Probes sent by RACK-TLP: the last packet again, after a time without acknowledgements.
     pub tail_probes: u64,
     /// Resync packets sent for the first time.
@@ -182,7 +183,7 @@ pub struct Statistics {
 impl Statistics {
     /// Returns the number of copies of packets that were sent after the first. Resyncs are not among them.
     pub const fn retransmissions(&self) -> u64 {
-        self.retransmitted_early + self.retransmitted_timeout + self.tail_probes
+        self.retransmitted_early + self.retransmitted_timeout + self.retransmitted_rnr + self.tail_probes
     }
 }
 
@@ -190,12 +191,8 @@ impl Statistics {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
 pub struct Tables {
-    /// Outstanding packets of both windows.
-    pub packets: PacketTables,
-    /// RACK-TLP.
-    pub rack: Rack,
-    /// NACK generation.
-    pub nack: NackState,
+    /// Packets, RACK-TLP, NACK generation.
+    pub delivery: DeliveryTables,
     /// Our transactions by RSN.
     pub transactions: [Transaction; TRANSACTIONS],
     /// The peer's unfinished requests: by RSN (ordered) or by window and PSN (unordered).
@@ -212,9 +209,7 @@ pub struct Tables {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Zeroable)]
 pub struct TablesBits {
-    packets: [[<TxPacket as CheckedBitPattern>::Bits; PACKETS]; 2],
-    rack: Rack,
-    nack: NackState,
+    delivery: <DeliveryTables as CheckedBitPattern>::Bits,
     transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
     requests: [<TargetRequest as CheckedBitPattern>::Bits; TRANSACTIONS],
     responses: [<Response<Answer> as CheckedBitPattern>::Bits; RESPONSES],
@@ -235,7 +230,7 @@ unsafe impl CheckedBitPattern for Tables {
     type Bits = TablesBits;
 
     fn is_valid_bit_pattern(bits: &TablesBits) -> bool {
-        bits.packets.as_flattened().iter().all(TxPacket::is_valid_bit_pattern)
+        DeliveryTables::is_valid_bit_pattern(&bits.delivery)
             && bits.transactions.iter().all(Transaction::is_valid_bit_pattern)
             && bits.requests.iter().all(TargetRequest::is_valid_bit_pattern)
             && bits.responses.iter().all(Response::<Answer>::is_valid_bit_pattern)
@@ -318,8 +313,8 @@ impl Entry {
 
 const _: () = {
     let requests = TRANSACTIONS * (size_of::<Transaction>() + size_of::<TargetRequest>());
-    let packets = size_of::<PacketTables>() + size_of::<Rack>() + size_of::<NackState>();
-    let parts = packets + requests + size_of::<Responses<Answer>>() + size_of::<Statistics>() + 8;
+    let parts =
+        size_of::<DeliveryTables>() + requests + size_of::<Responses<Answer>>() + size_of::<Statistics>() + 8;
     assert!(size_of::<Tables>() == parts && size_of::<TablesBits>() == parts);
     assert!(size_of::<Response<Answer>>() == 8 + size_of::<Answer>() && align_of::<Answer>() == 8);
     assert!(size_of::<Connection>() <= 1024);

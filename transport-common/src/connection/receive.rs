@@ -1,25 +1,17 @@
 //! Effects of a received packet on its connection: the steps of the wire program (D-23).
 
+use super::acknowledgement::{Owner, Reporter};
 use super::application::Application;
 use super::{Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests, sender};
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{AckVerdict, Acknowledgement, Arrival, NackReport, NackVerdict, Window};
-use crate::queues::{QueuePair, Queues};
+use crate::packet_delivery::{self, AckVerdict, Arrival, Explicit, Round, Window};
+use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Held};
 use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
 use crate::units::{FalconTime, Picoseconds, Ticks};
-use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
-
-/// What an acknowledgement says about time, for RACK-TLP.
-#[derive(Clone, Copy, Debug)]
-struct AckTimes {
-    now: FalconTime,
-    /// The round trip that its T1 measures. A piggyback has no T1: then this is the longest time.
-    rtt: Ticks,
-}
 
 impl Entry {
     /// Processes the packet in `s.input`. If this requests work, [`on_work_done`](Self::on_work_done) follows in
@@ -37,9 +29,6 @@ impl Entry {
                 self.on_reliable(s, queues, now);
             }
         });
-        if self.connection.delivery.tuning.rack_tlp != 0 {
-            self.detect_late(s, now.ticks());
-        }
         self.connection.decide(&mut self.tables.statistics, s, queues, now);
         if s.output.work.kind == WorkKind::None {
             sender::reply(self, s, queues, now);
@@ -68,146 +57,22 @@ impl Entry {
         None
     }
 
-    /// Lets RACK-TLP find the packets that are lost, by what the acknowledgement in the packet shows to be delivered.
-    #[inline(never)]
-    fn detect_late(&mut self, s: &mut Step, now: FalconTime) {
-        let Self { connection: c, tables } = self;
-        let times = c.congestion.path_times(now);
-        let lost = tables.rack.on_delivery(&mut c.delivery, &mut tables.packets, &times);
-        if lost && s.input.packet.kind == PacketType::Eack {
-            s.output.event.eack_drop = 1;
-        }
-    }
-
-    /// Applies an acknowledgement: updates packet delivery, then passes the acknowledged packets to the initiator
-    /// and the target.
-    #[inline(always)]
-    fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues, times: AckTimes) -> AckVerdict {
-        if self.connection.delivery.knows(ack) {
-            return AckVerdict::Known;
-        }
-        let verdict = self.acknowledge_news(ack, queues, times);
-        if verdict == AckVerdict::Applied {
-            self.connection.initiator.flush(&mut self.tables.transactions, Application(queues));
-        }
-        verdict
-    }
-
-    #[inline(always)]
-    fn acknowledge_news(
-        &mut self,
-        ack: &Acknowledgement,
-        queues: &impl Queues,
-        times: AckTimes,
-    ) -> AckVerdict {
-        let verdict = self.connection.delivery.judge(ack);
-        if verdict == AckVerdict::Applied {
-            if self.connection.delivery.tuning.rack_tlp != 0 {
-                note_delivered(self, ack, &times, Window::Data.index() as u32);
-                note_delivered(self, ack, &times, Window::Request.index() as u32);
-            }
-            if ack.selective != 0 || ack.data_base != self.connection.delivery.data().tx.base {
-                self.acknowledge_window(ack, queues, Window::Data);
-            }
-            if ack.selective != 0 || ack.request_base != self.connection.delivery.request().tx.base {
-                self.acknowledge_window(ack, queues, Window::Request);
-            }
-        }
-        verdict
-    }
-
-    /// Lets RACK-TLP note what an acknowledgement shows to be delivered of one window, before it is applied. One window
-    /// at a time, because the bitmaps of both do not fit the stack of a BPF program.
-    #[inline(always)]
-    fn note_delivered(&mut self, ack: &Acknowledgement, window: Window, AckTimes { now, rtt }: &AckTimes) {
-        let Self { connection: c, tables } = self;
-        let mut times = c.congestion.path_times(*now);
-        // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
-        times.min_rtt = times.min_rtt.min(*rtt);
-        tables.rack.note_delivered(&c.delivery, &tables.packets, ack, window, &times);
-    }
-
-    #[inline(always)]
-    fn acknowledge_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
-        match queues.page() {
-            Some(page) => acknowledge_window(self, ack, page, window.index() as u32),
-            None => self.acknowledge_recorded_window(ack, queues, window),
-        }
-    }
-
-    /// A function of its own, because there are two windows.
-    #[inline(never)]
-    fn acknowledge_recorded_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
-        self.acknowledge_any_window(ack, queues, window);
-    }
-
-    #[inline(always)]
-    fn acknowledge_any_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
-        let Self { connection: c, tables } = self;
-        let mut new = c.delivery.acknowledge(window, ack);
-        let packets = &mut tables.packets[window.index()];
-        while let Some(packet) = c.delivery.lane(window).next_acknowledged(packets, &mut new) {
-            bounded!();
-            c.congestion.packet_acknowledged();
-            if packet.is_response() {
-                c.target.response_acknowledged(&mut tables.responses, packet.response);
-                continue;
-            }
-            let code = match packet.resync() {
-                Some(code) => {
-                    // The transaction may have ended before and kept its table entry only for this packet.
-                    c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
-                    CompletionCode::of_resync(code)
-                }
-                None if packet.kind == PacketType::PullRequest => {
-                    c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
-                    continue;
-                }
-                None => CompletionCode::Ack,
-            };
-            let end = (code, 0, false);
-            c.initiator.complete(&mut tables.transactions, Application(queues), packet.rsn, end);
-        }
-    }
-
     /// Processes BACK, EACK and NACK.
     #[inline(always)]
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
-        let rtt = s.input.packet.arrival.ticks().since(s.input.packet.t1);
-        match self.acknowledge(&s.input.packet.acknowledgement, queues, AckTimes { now, rtt }) {
-            AckVerdict::Stale => return s.output.report.raised.raise(Counter::AckStale),
-            AckVerdict::Invalid => return s.output.report.raised.raise(Counter::AckInvalid),
+        let Step { input, output, .. } = s;
+        let packet = &input.packet;
+        let round = Round { now, rtt: packet.arrival.ticks().since(packet.t1) };
+        let mut reporter = Reporter { owner: Owner { entry: self, queues }, packet, output, round };
+        let (ack, explicit) = (&packet.acknowledgement, Explicit::of(packet));
+        let (verdict, late) = packet_delivery::acknowledge_explicit(&mut reporter, ack, explicit, round);
+        match verdict {
+            AckVerdict::Stale => output.report.raised.raise(Counter::AckStale),
+            AckVerdict::Invalid => output.report.raised.raise(Counter::AckInvalid),
             _ => {}
         }
-        let Self { connection: c, tables } = self;
-        let packet = &s.input.packet;
-        tables.statistics.acks_received += 1;
-        let (rtt, mut is_new) = c.congestion.sample_rtt(packet);
-        let mut eack_drop = false;
-        if packet.kind == PacketType::Eack {
-            let age = c.congestion.loss_age(rtt, queues.settings());
-            eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, age);
-        } else if packet.kind == PacketType::Nack {
-            tables.statistics.nacks_received += 1;
-            let nack = nack_report(packet);
-            match c.delivery.on_nack(&mut tables.packets, &nack, now, c.congestion.rto) {
-                NackVerdict::Ignored => s.output.report.raised.raise(Counter::NackIgnored),
-                NackVerdict::WaitsStill => is_new = false,
-                NackVerdict::Refused => {
-                    let refused = crate::packet_delivery::packet(&mut tables.packets, nack.window, nack.psn);
-                    if !refused.is_response() {
-                        let rsn = refused.rsn;
-                        c.initiator.remember_ulp_code(&mut tables.transactions, rsn, packet.ulp_code);
-                    }
-                }
-                NackVerdict::Waits => {}
-            }
-        }
-        if is_new {
-            let at = (queues.settings(), now);
-            c.congestion.on_acknowledgement(&mut s.output.event, packet, eack_drop, at);
-            s.output.report.delays = 1;
-            s.output.report.decide = 1;
+        if late && packet.kind == PacketType::Eack {
+            output.event.eack_drop = 1;
         }
     }
 
@@ -220,7 +85,9 @@ impl Entry {
         let (t1, t2) = (p.iv.ticks(), p.arrival.ticks()); // D-13
         let hops = INITIAL_HOP_LIMIT.wrapping_sub(p.hop_limit);
         self.connection.delivery.observe(t1, t2, hops, p.congestion_experienced);
-        match self.acknowledge(&p.acknowledgement, queues, AckTimes { now: ticks, rtt: Ticks(u32::MAX) }) {
+        let round = Round { now: ticks, rtt: Ticks(u32::MAX) };
+        let mut owner = Owner { entry: self, queues };
+        match packet_delivery::acknowledge(&mut owner, &p.acknowledgement, round) {
             AckVerdict::Stale => s.output.report.raised.raise(Counter::AckStale), // D-35: only the piggyback is stale
             AckVerdict::Invalid => s.output.report.raised.raise(Counter::AckInvalid),
             _ => {}
@@ -353,30 +220,5 @@ impl Entry {
         if s.output.work.kind == WorkKind::None {
             sender::reply(self, s, queues, now);
         }
-    }
-}
-
-/// Returns the NACK in a packet.
-#[inline(always)]
-fn nack_report(p: &Packet) -> NackReport {
-    NackReport {
-        psn: Psn(p.psn),
-        window: if p.nack_window != 0 { Window::Request } else { Window::Data },
-        code: p.nack_code,
-        rnr_timeout_code: p.rnr_timeout_code,
-    }
-}
-
-walked_once! {
-    /// Does the work of [`Entry::acknowledge_window`] for the queues in the application's page.
-    fn acknowledge_window(entry: &mut Entry, ack: &Acknowledgement, queues: &QueuePair; window: u32) -> () {
-        entry.acknowledge_any_window(ack, queues, Window::from_index(window));
-    }
-}
-
-walked_once! {
-    /// Does the work of [`Entry::note_delivered`].
-    fn note_delivered(entry: &mut Entry, ack: &Acknowledgement, times: &AckTimes; window: u32) -> () {
-        entry.note_delivered(ack, Window::from_index(window), times);
     }
 }

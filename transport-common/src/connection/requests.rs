@@ -392,7 +392,7 @@ fn no_room(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
     let c = &entry.connection;
     let apart = c.delivery.tuning.repeat_interval();
     let head_of_line = c.target.is_next_in_order(Rsn(s.input.packet.rsn));
-    if entry.tables.nack.send_resource_nack(now.ticks(), apart) || head_of_line {
+    if entry.tables.delivery.nack.send_resource_nack(now.ticks(), apart) || head_of_line {
         nack(entry, s, Refusal::NO_ROOM, now);
     }
 }

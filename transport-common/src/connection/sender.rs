@@ -2,11 +2,11 @@
 //! it.
 
 use super::application::Application;
-use super::{Connection, Entry, Outgoing, Serviced, State, Statistics, Step, Tables, WorkKind};
+use super::{Connection, Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::Rsn;
-use crate::packet_delivery::{self, Cause, PacketFlags, TxPacket, Window};
+use crate::packet_delivery::{Cause, Delivery, PacketFlags, TxPacket, Window};
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Kind, TRANSACTIONS, Transaction};
 use crate::ulp::rdma;
@@ -124,10 +124,8 @@ walked_once! {
 #[inline(always)]
 fn expire(entry: &mut Entry, now: FalconTime) {
     let Entry { connection: c, tables } = entry;
-    let [mut data, mut request] = c.delivery.on_timer(&mut tables.packets, now, c.congestion.rto);
-    if c.delivery.tuning.rack_tlp != 0 {
-        tables.rack.on_timer(&mut c.delivery, &mut tables.packets, &c.congestion.path_times(now));
-    }
+    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let [mut data, mut request] = delivery.on_timer(&c.congestion, now);
     if !data.or(request).is_zero() {
         c.state = State::Fatal;
         note_exhausted(entry, Window::Data, &mut data);
@@ -141,7 +139,7 @@ fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) 
     let base = c.delivery.lane(window).tx.base;
     while let Some(offset) = exhausted.take_lowest() {
         bounded!();
-        let packet = packet_delivery::packet(&mut tables.packets, window, base.add(offset));
+        let packet = tables.delivery.packet(window, base.add(offset));
         // Pull Data carries the peer's RSN, not one of ours.
         if !packet.is_response() {
             c.initiator.exhausted(&mut tables.transactions, packet.rsn, packet.resync_code);
@@ -256,21 +254,11 @@ pub(super) fn send_new(
 ) {
     let Entry { connection: c, tables } = entry;
     c.congestion.departed(now);
-    let (window, psn) = c.delivery.send(&mut tables.packets, packet, now.ticks(), c.congestion.rto);
-    if c.delivery.tuning.rack_tlp != 0 {
-        tables.arm_probe(c, now.ticks());
-    }
+    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let (window, psn) = delivery.send(packet, &c.congestion, now.ticks());
     tables.statistics.packets_sent += 1;
     c.start_reliable(out, kind, (window, psn, packet.rsn), now);
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
-}
-
-impl Tables {
-    /// Starts the probe timeout of RACK-TLP again.
-    #[inline(never)]
-    fn arm_probe(&mut self, c: &mut Connection, now: FalconTime) {
-        self.rack.arm_probe(&mut c.delivery, &c.congestion.path_times(now));
-    }
 }
 
 /// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
@@ -324,27 +312,24 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
 #[inline(never)]
 pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
     let Entry { connection: c, tables } = entry;
-    let Some(resend) = c.delivery.next_retransmission(&tables.packets, c.congestion.gate()) else {
+    let delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let Some(resend) = delivery.next_retransmission(c.congestion.gate()) else {
         return false;
     };
-    let when = (now.ticks(), c.congestion.rto);
-    let packet = packet_delivery::packet(&mut tables.packets, resend.window, resend.psn);
+    let packet = delivery.tables.packet(resend.window, resend.psn);
     if !packet.is_response() && packet.resync().is_none() {
         let rsn = packet.rsn;
         read_again(c, &mut tables.transactions, s, queues, rsn);
     }
     let (initiator, transactions) = (&c.initiator, &tables.transactions);
-    let again = c.delivery.book_retransmission(&mut tables.packets, resend, when, |rsn| {
+    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let again = delivery.book_retransmission(resend, &c.congestion, now.ticks(), |rsn| {
         initiator.is_retained(transactions, rsn)
     });
-    let mut probe = false;
-    if c.delivery.tuning.rack_tlp != 0 {
-        let timed_out = again.is_loss && matches!(again.cause, Cause::Timeout);
-        probe = tables.rack.book(&mut tables.packets, resend, timed_out);
-    }
+    let probe = matches!(again.cause, Cause::Probe);
     c.congestion.departed(now);
-    count_retransmission(&mut tables.statistics, if probe { Cause::Probe } else { again.cause });
-    if again.is_loss && !probe {
+    count_retransmission(&mut tables.statistics, again.cause);
+    if again.is_loss {
         c.congestion.on_retransmission(&mut s.output.event, &again);
         s.output.report.decide = 1;
     }
@@ -441,6 +426,7 @@ fn count_retransmission(statistics: &mut Statistics, cause: Cause) {
         Cause::NotSent => {}
         Cause::Early => statistics.retransmitted_early += 1,
         Cause::Timeout => statistics.retransmitted_timeout += 1,
+        Cause::NotReady => statistics.retransmitted_rnr += 1,
         Cause::Resync => statistics.resyncs_sent += 1,
         Cause::Probe => statistics.tail_probes += 1,
     }

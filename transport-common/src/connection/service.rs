@@ -2,7 +2,7 @@
 
 use super::{Entry, Outgoing, Serviced, State, Step, sender};
 use crate::ids::Psn;
-use crate::packet_delivery::Window;
+use crate::packet_delivery::{Delivery, Window};
 use crate::queues::{Command, Queues};
 use crate::units::{Deadline, Picoseconds};
 use crate::wire::PacketType;
@@ -60,7 +60,8 @@ impl Entry {
         if !nack && !eack && !back {
             let request = packet.window == Window::Request as u8;
             let window = if request { Window::Request } else { Window::Data };
-            return c.delivery.not_sent(&mut tables.packets, window, Psn(packet.psn));
+            let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+            return delivery.not_sent(window, Psn(packet.psn));
         }
         // Without branches: the compiler would turn them into a table, and the verifier cannot see the bounds of
         // its index.

@@ -1,13 +1,15 @@
 //! Processing of received acknowledgements: piggybacked bases, BACK, EACK, NACK (F-9.2.3, F-9.2.4).
 
 use super::transmit_window::packet_index;
-use super::{Lane, PacketDelivery, PacketFlags, PacketTable, PacketTables, TxPacket, Window};
+use super::{Delivery, PacketDelivery, PacketFlags, PacketTables, PathClock, TxPacket, Window};
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{FalconTime, Ticks};
 use crate::wire::nack::NackCode;
-pub use crate::wire::packet::Acknowledgement;
+use crate::wire::packet::Packet;
 use crate::wire::resync::ResyncCode;
+
+pub use crate::wire::packet::Acknowledgement;
 
 /// What a NACK says beyond its acknowledgement part (F-7.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,19 @@ pub struct NackReport {
     pub code: NackCode,
     /// RNR timeout code.
     pub rnr_timeout_code: u8,
+}
+
+impl NackReport {
+    /// Returns what the NACK in `packet` says.
+    #[inline(always)]
+    pub(super) const fn of(packet: &Packet) -> Self {
+        Self {
+            psn: Psn(packet.psn),
+            window: if packet.nack_window != 0 { Window::Request } else { Window::Data },
+            code: packet.nack_code,
+            rnr_timeout_code: packet.rnr_timeout_code,
+        }
+    }
 }
 
 /// Result of processing an acknowledgement.
@@ -60,7 +75,7 @@ impl PacketDelivery {
     }
 
     /// Classifies an acknowledgement against both transmit windows, without changing anything (D-35, D-19). If the
-    /// result is [`AckVerdict::Applied`], the caller has to [apply it](Self::acknowledge) to both windows.
+    /// result is [`AckVerdict::Applied`], [`acknowledge`](super::acknowledge) applies it to both windows.
     #[inline(never)]
     pub fn judge(&self, ack: &Acknowledgement) -> AckVerdict {
         let (data, request) = (&self.data().tx, &self.request().tx);
@@ -86,10 +101,10 @@ impl PacketDelivery {
 
     /// Applies `ack`, which was judged before, to one window. It acknowledges the packets below its base and, from
     /// the base on, the packets whose bits are set in its bitmap (F-9.2.3-2, F-9.2.3-5..7). Returns the newly
-    /// acknowledged packets. The caller has to take them one by one with [`Lane::next_acknowledged`] until that
+    /// acknowledged packets. The caller has to take them one by one with [`Delivery::next_acknowledged`] until that
     /// returns `None`.
     #[inline(always)]
-    pub fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> Bitmap128 {
+    pub(super) fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> Bitmap128 {
         let (base, selective) =
             window.of((ack.data_base, &ack.data_acknowledged), (ack.request_base, &ack.request));
         let w = &mut self.lane(window).tx;
@@ -105,7 +120,7 @@ impl PacketDelivery {
 
     /// Applies the NACK itself, after its bases were applied (F-9.2.4-3..8, D-38).
     #[inline(never)]
-    pub fn on_nack(
+    fn on_nack(
         &mut self,
         packets: &mut PacketTables,
         nack: &NackReport,
@@ -156,25 +171,32 @@ impl PacketDelivery {
     }
 }
 
-impl Lane {
+impl Delivery<'_> {
+    /// Applies the NACK itself.
+    #[inline(always)]
+    pub(super) fn on_nack(
+        &mut self,
+        nack: &NackReport,
+        clock: &impl PathClock,
+        now: FalconTime,
+    ) -> NackVerdict {
+        self.state.on_nack(&mut self.tables.packets, nack, now, clock.rto())
+    }
+
     /// Takes the next of the packets that [`PacketDelivery::acknowledge`] found. The packet is no longer
     /// outstanding (D-30). After the last packet, advances the base.
     #[inline(always)]
-    pub fn next_acknowledged<'p>(
-        &mut self,
-        packets: &'p mut PacketTable,
-        new: &mut Bitmap128,
-    ) -> Option<&'p TxPacket> {
-        let w = &mut self.tx;
+    pub(super) fn next_acknowledged(&mut self, window: Window, new: &mut Bitmap128) -> Option<TxPacket> {
+        let w = &mut self.state.lane(window).tx;
         let Some(offset) = new.take_lowest() else {
             w.advance();
             return None;
         };
-        let packet = &mut packets[packet_index(w.base.add(offset))];
+        let packet = &mut self.tables.packets[window.index()][packet_index(w.base.add(offset))];
         w.forget_retransmitted(packet);
         if !packet.is_response() {
             w.outstanding_requests = w.outstanding_requests.saturating_sub(1);
         }
-        Some(packet)
+        Some(*packet)
     }
 }

@@ -2,12 +2,69 @@
 //! acknowledgement generation and processing.
 //!
 //! [`PacketDelivery`] owns two equal [`Lane`]s (requests and data), the state of acknowledgement generation and
-//! the timers of both lanes. It does not know transactions. It returns the result for each packet, and the
-//! connection's step passes it to the owner of the packet's content.
+//! the timers of both lanes. [`DeliveryTables`] holds what only a connection with packets in flight needs. A step
+//! borrows both as a [`Delivery`]. Packet delivery does not know transactions: it tells what it finds to a
+//! [`Context`], or returns it.
+//!
+//! ```
+//! use bytemuck::Zeroable;
+//! use transport_common::ids::{Psn, Rsn};
+//! use transport_common::packet_delivery::{
+//!     self, AckVerdict, Acknowledgement, Context, Delivery, DeliveryTables, Lane, PacketDelivery, PathClock,
+//!     PathTimes, Round, TransmitWindow, TxPacket, Window,
+//! };
+//! use transport_common::units::{FalconTime, Ticks};
+//! use transport_common::wire::PacketType;
+//!
+//! struct Clock;
+//!
+//! impl PathClock for Clock {
+//!     fn rto(&self) -> Ticks {
+//!         Ticks(1000)
+//!     }
+//!
+//!     fn times(&self, now: FalconTime) -> PathTimes {
+//!         PathTimes { now, min_rtt: Ticks(0), smoothed_rtt: Ticks(0), rto: self.rto() }
+//!     }
+//! }
+//!
+//! /// Collects the RSNs of acknowledged packets.
+//! struct Owner {
+//!     state: PacketDelivery,
+//!     tables: Box<DeliveryTables>,
+//!     acknowledged: Vec<u32>,
+//! }
+//!
+//! impl Context for Owner {
+//!     type Clock = Clock;
+//!
+//!     fn delivery(&mut self) -> (Delivery<'_>, &Clock) {
+//!         (Delivery { state: &mut self.state, tables: &mut self.tables }, &Clock)
+//!     }
+//!
+//!     fn acknowledged(&mut self, packet: TxPacket) {
+//!         self.acknowledged.push(packet.rsn.0);
+//!     }
+//! }
+//!
+//! let lane = Lane { tx: TransmitWindow::new(Psn(300), 128), ..Lane::default() };
+//! let state = PacketDelivery { lanes: [lane; 2], ..PacketDelivery::default() };
+//! let mut owner = Owner { state, tables: Box::new(DeliveryTables::zeroed()), acknowledged: Vec::new() };
+//! let packet = TxPacket { rsn: Rsn(7), kind: PacketType::PushData, ..TxPacket::default() };
+//! let sent = owner.delivery().0.send(packet, &Clock, FalconTime(50));
+//! assert_eq!(sent, (Window::Data, Psn(300)));
+//!
+//! let ack = Acknowledgement { data_base: Psn(301), request_base: Psn(300), ..Acknowledgement::default() };
+//! let round = Round { now: FalconTime(90), rtt: Ticks(40) };
+//! assert_eq!(packet_delivery::acknowledge(&mut owner, &ack, round), AckVerdict::Applied);
+//! assert_eq!(owner.acknowledged, [7]);
+//! assert_eq!(packet_delivery::acknowledge(&mut owner, &ack, round), AckVerdict::Known);
+//! ```
 
 mod ack_policy;
 mod ack_state;
 mod acknowledgement;
+mod context;
 mod rack;
 mod receive_window;
 mod retransmission;
@@ -15,11 +72,14 @@ mod transmit_window;
 
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 pub use ack_state::{AckState, NackState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
-pub use rack::{PathTimes, Rack, RackFlags};
+pub use context::{
+    Context, Explicit, Found, PathClock, Round, acknowledge, acknowledge_explicit, acknowledge_lane,
+};
+pub use rack::{Latest, PathTimes, Probe, Rack};
 pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Resend, Retransmission};
 pub use transmit_window::{Gate, PACKETS, PacketFlags, TransmitWindow, TxPacket, Window};
@@ -65,8 +125,67 @@ pub struct Lane {
     pub rx: ReceiveWindow,
 }
 
-/// Packet delivery of one connection. Its packet tables are stored beside it, because only a connection with
-/// packets in flight needs them.
+/// What packet delivery keeps beside the context: only a connection with packets in flight needs it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
+pub struct DeliveryTables {
+    /// Outstanding packets of both windows.
+    pub packets: PacketTables,
+    /// RACK-TLP.
+    pub rack: Rack,
+    /// NACK generation.
+    pub nack: NackState,
+}
+
+/// The bytes of a [`DeliveryTables`] in a file. Any bytes are valid.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Zeroable)]
+pub struct DeliveryTablesBits {
+    packets: [[<TxPacket as CheckedBitPattern>::Bits; PACKETS]; 2],
+    rack: <Rack as CheckedBitPattern>::Bits,
+    nack: NackState,
+}
+
+// bytemuck derives nothing for arrays of types that are not `Pod`.
+
+// SAFETY: no field has padding. The assertion proves that there is none between the fields.
+unsafe impl NoUninit for DeliveryTables {}
+// SAFETY: all fields take any bytes.
+unsafe impl AnyBitPattern for DeliveryTablesBits {}
+// SAFETY: both types have the same layout, field by field. A value is valid if its fields with invalid values are
+// valid.
+unsafe impl CheckedBitPattern for DeliveryTables {
+    type Bits = DeliveryTablesBits;
+
+    fn is_valid_bit_pattern(bits: &DeliveryTablesBits) -> bool {
+        bits.packets.as_flattened().iter().all(TxPacket::is_valid_bit_pattern)
+            && Rack::is_valid_bit_pattern(&bits.rack)
+    }
+}
+
+const _: () = {
+    let parts = size_of::<PacketTables>() + size_of::<Rack>() + size_of::<NackState>();
+    assert!(size_of::<DeliveryTables>() == parts && size_of::<DeliveryTablesBits>() == parts);
+};
+
+impl DeliveryTables {
+    /// Returns the packet at `psn` of `window`.
+    #[inline(always)]
+    pub fn packet(&mut self, window: Window, psn: Psn) -> &mut TxPacket {
+        packet(&mut self.packets, window, psn)
+    }
+}
+
+/// Packet delivery of one connection, borrowed for a step: its state in the context and its tables.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    /// What is in the context.
+    pub state: &'a mut PacketDelivery,
+    /// What is beside the context.
+    pub tables: &'a mut DeliveryTables,
+}
+
+/// The part of packet delivery that is in the context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PacketDelivery {
@@ -78,6 +197,21 @@ pub struct PacketDelivery {
     pub retransmit: Deadline,
     /// Values fixed at setup.
     pub tuning: Tuning,
+}
+
+impl Delivery<'_> {
+    /// Records a packet that is sent for the first time and assigns its PSN. The gate must be open (F-9.1.3).
+    #[inline(always)]
+    pub fn send(&mut self, packet: TxPacket, clock: &impl PathClock, now: FalconTime) -> (Window, Psn) {
+        let window = packet.window();
+        let psn = self.state.lane(window).tx.assign(packet.is_response());
+        self.tables.packets[window.index()][transmit_window::packet_index(psn)] = packet;
+        self.state.arm_retransmit(now.after(clock.rto()));
+        if self.state.has_rack() {
+            rack::arm_probe(self.state, &mut self.tables.rack, clock, now);
+        }
+        (window, psn)
+    }
 }
 
 impl PacketDelivery {
@@ -117,20 +251,10 @@ impl PacketDelivery {
         !self.data().tx.retransmit.or(self.request().tx.retransmit).is_zero()
     }
 
-    /// Records a packet that is sent for the first time and assigns its PSN. The gate must be open (F-9.1.3).
+    /// Returns whether the RACK-TLP extension is on.
     #[inline(always)]
-    pub fn send(
-        &mut self,
-        packets: &mut PacketTables,
-        packet: TxPacket,
-        now: FalconTime,
-        rto: Ticks,
-    ) -> (Window, Psn) {
-        let window = packet.window();
-        let psn = self.lane(window).tx.assign(packet.is_response());
-        packets[window.index()][transmit_window::packet_index(psn)] = packet;
-        self.arm_retransmit(now.after(rto));
-        (window, psn)
+    const fn has_rack(&self) -> bool {
+        self.tuning.rack_tlp != 0
     }
 
     /// Moves the retransmission timer to `deadline` if that is earlier.
@@ -157,6 +281,6 @@ impl PacketDelivery {
 
 /// Returns the packet at `psn` of `window`.
 #[inline(always)]
-pub fn packet(packets: &mut PacketTables, window: Window, psn: Psn) -> &mut TxPacket {
+fn packet(packets: &mut PacketTables, window: Window, psn: Psn) -> &mut TxPacket {
     &mut packets[window.index()][transmit_window::packet_index(psn)]
 }

@@ -9,60 +9,87 @@
 
 use super::transmit_window::packet_index;
 use super::{
-    Acknowledgement, PacketDelivery, PacketFlags, PacketTable, PacketTables, Resend, Tuning, Window,
+    Acknowledgement, DeliveryTables, PacketDelivery, PacketFlags, PacketTable, PacketTables, PathClock,
+    Resend, Round, Tuning, Window,
 };
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh, walked_once};
-use bitflags::bitflags;
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
 
 /// A longer round trip is none. Times are compared modulo 2^32 ticks.
 const LONGEST: Ticks = Ticks(1 << 30);
 
-bitflags! {
-    /// State flags of RACK-TLP.
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-    pub struct RackFlags: u32 {
-        /// A delivered packet is known: [`Rack::sent`], [`Rack::psn`] and [`Rack::rtt`] are valid.
-        const DELIVERED = 1;
-        /// That packet was in the request window.
-        const REQUEST = 2;
-        /// A packet arrived after a later one of its window, without a retransmission.
-        const REORDERED = 4;
-        /// The acknowledgement in work shows deliveries.
-        const NEWS = 8;
-        /// A probe was queued since the last news: there is no second one (RFC 8985, 7.3).
-        const PROBED = 16;
-        /// The probe waits for the gate.
-        const PROBE_QUEUED = 32;
-        /// The probe is in the request window.
-        const PROBE_REQUEST = 64;
+/// The most recently sent of the delivered packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
+#[repr(u8)]
+pub enum Latest {
+    /// Not known.
+    #[default]
+    None = 0,
+    /// It was in the data window.
+    Data = 1,
+    /// It was in the request window.
+    Request = 2,
+}
+
+/// The probe of the last packet. There is one until something new is delivered (RFC 8985, 7.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
+#[repr(u8)]
+pub enum Probe {
+    /// None was queued since the last news.
+    #[default]
+    None = 0,
+    /// It is in the data window and waits for the gate.
+    QueuedData = 1,
+    /// It is in the request window and waits for the gate.
+    QueuedRequest = 2,
+    /// It was sent, or is not needed any more.
+    Sent = 3,
+}
+
+impl Probe {
+    /// Returns the window of a probe that waits for the gate.
+    #[inline(always)]
+    const fn queued(self) -> Option<Window> {
+        if matches!(self, Self::QueuedData) {
+            Some(Window::Data)
+        } else if matches!(self, Self::QueuedRequest) {
+            Some(Window::Request)
+        } else {
+            None
+        }
     }
 }
 
 /// State of RACK-TLP for both windows. It is stored beside the context, with the packets. All 0 while it is off.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct Rack {
     /// Bit n: the peer has received data packet `received_base` + n. It may not be acknowledged yet.
     pub received: Bitmap128,
     /// Base of `received`. The window's base may be past it.
     pub received_base: Psn,
-    /// When the most recently sent of the delivered packets was sent.
+    /// When the most recently sent of the delivered packets was sent. This and the next two are valid with
+    /// [`latest`](Self::latest).
     pub sent: FalconTime,
     /// Its PSN.
     pub psn: Psn,
     /// The time from then until its delivery was known.
     pub rtt: Ticks,
     /// A probe is sent at this time, if nothing arrives before.
-    pub probe: Deadline,
+    pub probe_at: Deadline,
     /// PSN of the last probe.
     pub probe_psn: Psn,
-    /// See [`RackFlags`].
-    pub flags: RackFlags,
+    /// The most recently sent of the delivered packets.
+    pub latest: Latest,
+    /// The probe.
+    pub probe: Probe,
+    /// 1: a packet arrived after a later one of its window, without a retransmission.
+    pub reordered: u8,
+    /// Always 0.
+    pub reserved: u8,
 }
 
 /// Times of the path that RACK-TLP uses.
@@ -89,17 +116,17 @@ struct Search<'a> {
 }
 
 impl Rack {
-    /// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered of one
-    /// window: the packets that it acknowledges and, in the data window, what the peer has received.
+    /// Notes what an acknowledgement shows to be delivered of one window: the packets that it acknowledges and, in the
+    /// data window, what the peer has received. Returns whether anything of that is new.
     #[inline(always)]
-    pub fn note_delivered(
+    fn note_window(
         &mut self,
         delivery: &PacketDelivery,
         packets: &PacketTables,
         ack: &Acknowledgement,
         window: Window,
         times: &PathTimes,
-    ) {
+    ) -> bool {
         let w = &delivery.lanes[window.index()].tx;
         let (base, selected) = match window {
             Window::Data => (ack.data_base, ack.data_acknowledged.or(ack.data_received)),
@@ -114,12 +141,11 @@ impl Rack {
             self.received = received.or(delivered);
             self.received_base = w.base;
         }
-        let news = delivered.and_not(known);
-        if advance != 0 || !news.is_zero() {
-            self.flags |= RackFlags::NEWS;
-        }
+        let new = delivered.and_not(known);
+        let news = advance != 0 || !new.is_zero();
         let search = Search { window, base: w.base, highest: known.top(), times };
-        self.note_all(&packets[window.index()], news, &search);
+        self.note_all(&packets[window.index()], new, &search);
+        news
     }
 
     #[inline(never)]
@@ -133,28 +159,24 @@ impl Rack {
         }
     }
 
-    /// Processes the news of an acknowledgement: queues what is lost and starts the probe timeout again. Returns
-    /// whether something is lost.
+    /// Processes the news of an acknowledgement, after it was applied: queues what is lost and starts the probe timeout
+    /// again. Returns whether something is lost.
     #[inline(always)]
-    pub fn on_delivery(
+    pub(super) fn on_delivery(
         &mut self,
         delivery: &mut PacketDelivery,
         packets: &mut PacketTables,
         times: &PathTimes,
     ) -> bool {
-        if !self.flags.contains(RackFlags::NEWS) {
-            return false;
-        }
-        self.flags.remove(RackFlags::NEWS);
         let in_flight = in_flight(delivery);
         // A new packet is sent later than all that arrived. The times would wrap while nothing is sent.
         if in_flight == 0 || times.now.since(self.sent) > LONGEST {
-            self.flags.remove(RackFlags::DELIVERED);
+            self.latest = Latest::None;
         }
         if !self.probe_is_queued(delivery) {
-            self.flags.remove(RackFlags::PROBED | RackFlags::PROBE_QUEUED);
+            self.probe = Probe::None;
         }
-        self.probe = Deadline::NONE;
+        self.probe_at = Deadline::NONE;
         if in_flight != 0 {
             self.arm_probe(delivery, times);
         }
@@ -164,28 +186,33 @@ impl Rack {
     /// Starts the probe timeout: two smoothed round trip times, and the coalescing time if the peer may wait with the
     /// acknowledgement of a single packet (RFC 8985, 7.2). A timeout that is not below the RTO is of no use.
     #[inline(always)]
-    pub fn arm_probe(&mut self, delivery: &mut PacketDelivery, times: &PathTimes) {
+    fn arm_probe(&mut self, delivery: &mut PacketDelivery, times: &PathTimes) {
         let coalescing = if in_flight(delivery) == 1 { delivery.tuning.ack_coalescing.0 } else { 0 };
         let timeout = times.smoothed_rtt.0.saturating_mul(2).saturating_add(coalescing);
         let useful = times.smoothed_rtt.0 != 0 && timeout < times.rto.0;
-        self.probe = Deadline::NONE;
-        if useful && !self.flags.contains(RackFlags::PROBED) {
+        self.probe_at = Deadline::NONE;
+        if useful && matches!(self.probe, Probe::None) {
             let at = times.now.after(Ticks(timeout));
-            self.probe = Deadline::at(at);
+            self.probe_at = Deadline::at(at);
             delivery.arm_retransmit(at);
         }
     }
 
-    /// Does the part of RACK-TLP when the retransmission timer has run out, after
-    /// [`PacketDelivery::on_timer`]: packets whose reordering window is over, and the probe.
+    /// Does the part of RACK-TLP when the retransmission timer has run out, after the timeouts of the packets: packets
+    /// whose reordering window is over, and the probe.
     #[inline(always)]
-    pub fn on_timer(&mut self, delivery: &mut PacketDelivery, packets: &mut PacketTables, times: &PathTimes) {
+    pub(super) fn on_timer(
+        &mut self,
+        delivery: &mut PacketDelivery,
+        packets: &mut PacketTables,
+        times: &PathTimes,
+    ) {
         self.detect(delivery, packets, times);
-        let Some(at) = self.probe.time() else { return };
+        let Some(at) = self.probe_at.time() else { return };
         if !times.now.reached(at) {
             return delivery.arm_retransmit(at);
         }
-        self.probe = Deadline::NONE;
+        self.probe_at = Deadline::NONE;
         // What waits for retransmission tells as much as a probe.
         if !delivery.has_retransmissions() {
             self.queue_probe(delivery, packets);
@@ -206,24 +233,20 @@ impl Rack {
         let has_request = request_top != 0 && !request_packet.flags.contains(PacketFlags::RNR);
         let data_is_later = data_packet.last_sent.reached(request_packet.last_sent);
         if has_data && (data_is_later || !has_request) {
-            self.probe_psn = data_psn;
-            self.flags.remove(RackFlags::PROBE_REQUEST);
+            (self.probe, self.probe_psn) = (Probe::QueuedData, data_psn);
             delivery.data_mut().tx.queue_retransmission(fresh(data_top - 1), data_packet);
         } else if has_request {
-            self.probe_psn = request_psn;
-            self.flags |= RackFlags::PROBE_REQUEST;
+            (self.probe, self.probe_psn) = (Probe::QueuedRequest, request_psn);
             delivery.request_mut().tx.queue_retransmission(fresh(request_top - 1), request_packet);
-        } else {
-            return;
         }
-        self.flags |= RackFlags::PROBED | RackFlags::PROBE_QUEUED;
     }
 
     #[inline(always)]
     fn probe_is_queued(&self, delivery: &PacketDelivery) -> bool {
-        let w = &delivery.lanes[self.probe_window().index()].tx;
+        let Some(window) = self.probe.queued() else { return false };
+        let w = &delivery.lanes[window.index()].tx;
         let offset = self.probe_psn.distance_from(w.base);
-        self.flags.contains(RackFlags::PROBE_QUEUED) && offset < w.in_flight() && w.retransmit.get(offset)
+        offset < w.in_flight() && w.retransmit.get(offset)
     }
 
     /// Returns the data packets known to be received, from the base of the window.
@@ -241,7 +264,7 @@ impl Rack {
         packets: &mut PacketTables,
         times: &PathTimes,
     ) -> bool {
-        if !self.flags.contains(RackFlags::DELIVERED) {
+        if matches!(self.latest, Latest::None) {
             return false;
         }
         let data = detect_in(self, delivery, packets, times, Window::Data.index() as u32);
@@ -292,7 +315,7 @@ impl Rack {
     #[inline(always)]
     fn reordering_window(&self, delivered: Bitmap128, tuning: &Tuning, times: &PathTimes) -> Ticks {
         let above = delivered.count_ones() - delivered.trailing_ones();
-        if !self.flags.contains(RackFlags::REORDERED) && above > tuning.ooo_threshold {
+        if self.reordered == 0 && above > tuning.ooo_threshold {
             return Ticks(0);
         }
         let least = if times.min_rtt.0 == 0 { self.rtt.0 } else { times.min_rtt.0 };
@@ -302,15 +325,12 @@ impl Rack {
     /// Records that `resend` is sent again. `timed_out`: it is recorded as a sign of loss by a timeout, and nothing else
     /// has claimed the packet. Returns whether it is the probe: then it is neither.
     #[inline(never)]
-    pub fn book(&mut self, packets: &mut PacketTables, resend: Resend, timed_out: bool) -> bool {
+    pub(super) fn book(&mut self, packets: &mut PacketTables, resend: Resend, timed_out: bool) -> bool {
         super::packet(packets, resend.window, resend.psn).flags |= PacketFlags::RESENT;
-        if !self.flags.contains(RackFlags::PROBE_QUEUED)
-            || self.probe_psn != resend.psn
-            || self.probe_window() != resend.window
-        {
+        if self.probe_psn != resend.psn || self.probe.queued() != Some(resend.window) {
             return false;
         }
-        self.flags.remove(RackFlags::PROBE_QUEUED);
+        self.probe = Probe::Sent;
         timed_out
     }
 
@@ -332,14 +352,13 @@ impl Rack {
         // Nothing crosses the path so fast: an earlier copy has arrived (RFC 8985, 6.2, step 2).
         let earlier_copy = flags.contains(PacketFlags::RESENT) && rtt < times.min_rtt;
         if overtaken && (earlier_copy || !flags.contains(PacketFlags::RESENT)) {
-            self.flags |= RackFlags::REORDERED;
+            self.reordered = 1;
         }
         if earlier_copy || rtt > LONGEST {
             return;
         }
-        if !self.flags.contains(RackFlags::DELIVERED) || self.is_before(window, psn, sent) {
-            self.flags |= RackFlags::DELIVERED;
-            self.flags.set(RackFlags::REQUEST, matches!(window, Window::Request));
+        if matches!(self.latest, Latest::None) || self.is_before(window, psn, sent) {
+            self.latest = if matches!(window, Window::Request) { Latest::Request } else { Latest::Data };
             (self.sent, self.psn, self.rtt) = (sent, psn, rtt);
         }
     }
@@ -354,14 +373,55 @@ impl Rack {
         self.window() != window || self.psn.is_before(psn)
     }
 
+    /// Returns the window of the delivered packet.
     #[inline(always)]
     const fn window(&self) -> Window {
-        if self.flags.contains(RackFlags::REQUEST) { Window::Request } else { Window::Data }
+        if matches!(self.latest, Latest::Request) { Window::Request } else { Window::Data }
     }
+}
 
-    #[inline(always)]
-    const fn probe_window(&self) -> Window {
-        if self.flags.contains(RackFlags::PROBE_REQUEST) { Window::Request } else { Window::Data }
+/// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered. Returns whether
+/// anything of that is new.
+#[inline(never)]
+pub(super) fn note_delivered<C: PathClock>(
+    delivery: &PacketDelivery,
+    tables: &mut DeliveryTables,
+    ack: &Acknowledgement,
+    clock: &C,
+    round: &Round,
+) -> bool {
+    let mut times = clock.times(round.now);
+    // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
+    times.min_rtt = times.min_rtt.min(round.rtt);
+    let data = note_window(tables, delivery, ack, &times, Window::Data.index() as u32);
+    let request = note_window(tables, delivery, ack, &times, Window::Request.index() as u32);
+    data || request
+}
+
+/// Starts the probe timeout again, because a packet is sent. Never inlined: it is rare, and packets are sent in several
+/// places.
+#[inline(never)]
+pub(super) fn arm_probe<C: PathClock>(
+    delivery: &mut PacketDelivery,
+    rack: &mut Rack,
+    clock: &C,
+    now: FalconTime,
+) {
+    rack.arm_probe(delivery, &clock.times(now));
+}
+
+walked_once! {
+    /// Does the work of [`Rack::note_window`]. One window at a time, because the bitmaps of both do not fit the stack of
+    /// a BPF program.
+    fn note_window(
+        tables: &mut DeliveryTables,
+        delivery: &PacketDelivery,
+        ack: &Acknowledgement,
+        times: &PathTimes;
+        window: u32
+    ) -> bool {
+        let DeliveryTables { packets, rack, .. } = tables;
+        rack.note_window(delivery, packets, ack, Window::from_index(window), times)
     }
 }
 

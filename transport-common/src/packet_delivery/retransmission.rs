@@ -2,8 +2,8 @@
 
 use super::transmit_window::packet_index;
 use super::{
-    Acknowledgement, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTable, PacketTables, TxPacket,
-    Window, packet,
+    Acknowledgement, Delivery, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTable, PacketTables,
+    PathClock, TxPacket, Window, packet,
 };
 use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
@@ -30,6 +30,8 @@ pub enum Cause {
     Early,
     /// Its timer expired.
     Timeout,
+    /// An RNR NACK asked for it, and its delay is over (D-40).
+    NotReady,
     /// A Resync takes its place for the first time.
     Resync,
     /// Nothing arrived for the probe timeout (RACK-TLP).
@@ -64,11 +66,73 @@ struct Expiry {
     exhausted: Bitmap128,
 }
 
-impl PacketDelivery {
+impl Delivery<'_> {
+    /// Processes the retransmission timer: queues every packet whose timeout has passed, and arms the timer for
+    /// the next one (F-9.1.5). An exhausted packet becomes a Resync. An exhausted Resync fails the connection
+    /// (D-46). Returns the exhausted Resyncs by window, as offsets from its base.
+    #[inline(always)]
+    pub fn on_timer(&mut self, clock: &impl PathClock, now: FalconTime) -> [Bitmap128; 2] {
+        let exhausted = self.state.on_timer(&mut self.tables.packets, now, clock.rto());
+        if self.state.has_rack() {
+            self.tables.rack.on_timer(self.state, &mut self.tables.packets, &clock.times(now));
+        }
+        exhausted
+    }
+
+    /// Returns the next retransmission to send, if one is queued and the gate lets it pass (F-9.1.2-4..6). On an
+    /// ordered connection, requests are resent in RSN order across the windows (F-9.1.5-3). Pull Data is
+    /// independent of that (D-53).
+    #[inline(always)]
+    pub fn next_retransmission(&self, gate: Gate) -> Option<Resend> {
+        self.state.next_retransmission(&self.tables.packets, gate)
+    }
+
+    /// Records the retransmission of `resend`: timer, counters. `retained` returns whether a request can still be
+    /// built from what the application submitted. If not, a Resync replaces it (F-9-6).
+    #[inline(always)]
+    pub fn book_retransmission(
+        &mut self,
+        resend: Resend,
+        clock: &impl PathClock,
+        now: FalconTime,
+        retained: impl FnOnce(Rsn) -> bool,
+    ) -> Retransmission {
+        let packets = &mut self.tables.packets;
+        let mut again = self.state.book_retransmission(packets, resend, (now, clock.rto()), retained);
+        if self.state.has_rack() {
+            let timed_out = again.is_loss && matches!(again.cause, Cause::Timeout);
+            if self.tables.rack.book(packets, resend, timed_out) {
+                again.cause = Cause::Probe;
+                again.is_loss = false;
+            }
+        }
+        again
+    }
+
+    /// Processes a packet that was booked as sent but could not be sent. It is sent again as soon as possible, and
+    /// this does not count as a timeout.
+    #[inline(always)]
+    pub fn not_sent(&mut self, window: Window, psn: Psn) {
+        let packet = packet(&mut self.tables.packets, window, psn);
+        let w = &mut self.state.lane(window).tx;
+        let offset = psn.distance_from(w.base);
+        if offset < w.in_flight() && !w.acknowledged.get(offset) {
+            packet.flags |= PacketFlags::UNSENT;
+            w.queue_retransmission(offset, packet);
+        }
+    }
+
     /// Queues the packets that an EACK shows to be lost. The bases in the EACK were applied before (F-9.2.3-8).
     /// Returns true if the out-of-order distance shows loss (F-10.6.2.1-10).
     #[inline(always)]
-    pub fn detect_loss(
+    pub(super) fn detect_loss(&mut self, ack: &Acknowledgement, now: FalconTime, age: Ticks) -> bool {
+        self.state.detect_loss(&mut self.tables.packets, ack, now, age)
+    }
+}
+
+impl PacketDelivery {
+    #[inline(always)]
+    fn detect_loss(
         &mut self,
         packets: &mut PacketTables,
         ack: &Acknowledgement,
@@ -76,8 +140,7 @@ impl PacketDelivery {
         age: Ticks,
     ) -> bool {
         // RACK-TLP goes by time in place of the distance.
-        let rack = self.tuning.rack_tlp != 0;
-        let threshold = if rack { PACKETS as u32 } else { self.tuning.ooo_threshold };
+        let threshold = if self.has_rack() { PACKETS as u32 } else { self.tuning.ooo_threshold };
         // The last copy has to be at least one round trip old (F-9.1.4-2).
         let since = FalconTime(now.0.wrapping_sub(age.0));
         let [data_packets, request_packets] = packets;
@@ -94,11 +157,8 @@ impl PacketDelivery {
         data || request
     }
 
-    /// Processes the retransmission timer: queues every packet whose timeout has passed, and arms the timer for
-    /// the next one (F-9.1.5). An exhausted packet becomes a Resync. An exhausted Resync fails the connection
-    /// (D-46). Returns the exhausted Resyncs by window, as offsets from its base.
     #[inline(always)]
-    pub fn on_timer(&mut self, packets: &mut PacketTables, now: FalconTime, rto: Ticks) -> [Bitmap128; 2] {
+    fn on_timer(&mut self, packets: &mut PacketTables, now: FalconTime, rto: Ticks) -> [Bitmap128; 2] {
         self.retransmit = Deadline::NONE;
         [self.expire(packets, Window::Data, now, rto), self.expire(packets, Window::Request, now, rto)]
     }
@@ -143,11 +203,8 @@ impl PacketDelivery {
         }
     }
 
-    /// Returns the next retransmission to send, if one is queued and the gate lets it pass (F-9.1.2-4..6). On an
-    /// ordered connection, requests are resent in RSN order across the windows (F-9.1.5-3). Pull Data is
-    /// independent of that (D-53).
     #[inline(always)]
-    pub fn next_retransmission(&self, packets: &PacketTables, gate: Gate) -> Option<Resend> {
+    fn next_retransmission(&self, packets: &PacketTables, gate: Gate) -> Option<Resend> {
         let data = &self.data().tx;
         let request = &self.request().tx;
         let response = data.retransmit.and(data.pull_data).trailing_zeros();
@@ -182,10 +239,8 @@ impl PacketDelivery {
         None
     }
 
-    /// Records the retransmission of `resend`: timer, counters. `retained` returns whether a request can still be
-    /// built from what the application submitted. If not, a Resync replaces it (F-9-6).
     #[inline(always)]
-    pub fn book_retransmission(
+    fn book_retransmission(
         &mut self,
         packets: &mut PacketTables,
         resend: Resend,
@@ -218,6 +273,8 @@ impl PacketDelivery {
             Cause::NotSent // it was counted when it was booked first
         } else if flags.contains(PacketFlags::EARLY) {
             Cause::Early
+        } else if flags.contains(PacketFlags::ASKED_FOR) {
+            Cause::NotReady
         } else {
             Cause::Timeout
         };
@@ -226,19 +283,6 @@ impl PacketDelivery {
         self.arm_retransmit(now.after(packet.timeout(rto)));
         let is_loss = !flags.intersects(PacketFlags::UNSENT | PacketFlags::ASKED_FOR);
         Retransmission { packet, attempts, cause, is_loss }
-    }
-
-    /// Processes a packet that was booked as sent but could not be sent. It is sent again as soon as possible, and
-    /// this does not count as a timeout.
-    #[inline(always)]
-    pub fn not_sent(&mut self, packets: &mut PacketTables, window: Window, psn: Psn) {
-        let packet = packet(packets, window, psn);
-        let w = &mut self.lane(window).tx;
-        let offset = psn.distance_from(w.base);
-        if offset < w.in_flight() && !w.acknowledged.get(offset) {
-            packet.flags |= PacketFlags::UNSENT;
-            w.queue_retransmission(offset, packet);
-        }
     }
 }
 

@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(&resent, &expected);
         // F-9.1.1-11: this is not a timeout, so the attempts do not increase.
         for psn in resent {
-            prop_assert_eq!(node.entry.tables.packets[0][base.add(psn).0 as usize & 127].attempts, 0);
+            prop_assert_eq!(node.entry.tables.delivery.packets[0][base.add(psn).0 as usize & 127].attempts, 0);
         }
         // F-9.1.4-2: the same EACK within the RTT resends nothing.
         let mut again = eack(&node, received, Bitmap128::ZERO, 0, 101);

@@ -273,6 +273,9 @@ fn rnr_resets_the_counter() {
         now += 655_380;
     }
     assert_eq!(node.entry.connection.state, State::Open);
+    let statistics = &node.entry.tables.statistics;
+    // The peer asked for them: none is a timeout.
+    assert_eq!((statistics.retransmitted_rnr, statistics.retransmitted_timeout), (19, 0));
 }
 
 /// D-41, D-46, F-6.4-1: also with M = 0 the copy that an RNR NACK asks for is sent after the delay. Only silence
@@ -402,7 +405,7 @@ fn copies_equal_the_original() {
     node.post(write(0x1234, 4));
     let first = node.drain(at(0)).remove(0);
     not_sent(&mut node, Window::Data, transport_common::ids::Psn(20));
-    assert_eq!(node.entry.tables.packets[0][20].attempts, 0, "no timeout");
+    assert_eq!(node.entry.tables.delivery.packets[0][20].attempts, 0, "no timeout");
     node.wake = true;
     let early = node.drain(at(1)).remove(0);
     let late = node.drain(at(RTO_MICROS + 10)).remove(0);
@@ -412,7 +415,7 @@ fn copies_equal_the_original() {
         (same.packet.iv, same.packet.ack_request) = (first.packet.iv, first.packet.ack_request);
         assert_eq!(same, first);
     }
-    assert!(node.entry.tables.packets[0][20].flags.contains(PacketFlags::RETRANSMITTED));
+    assert!(node.entry.tables.delivery.packets[0][20].flags.contains(PacketFlags::RETRANSMITTED));
 }
 
 /// A target whose ULP stays not ready sends RNR again and again, with the times of the last received packet, and

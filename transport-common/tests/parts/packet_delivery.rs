@@ -1,11 +1,12 @@
 //! Packet delivery without transactions: windows, acknowledgements, timeouts.
 
+use bytemuck::Zeroable;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
-    AckVerdict, Acknowledgement, Arrival, Cause, DATA_WINDOW, Gate, Lane, NackReport, NackVerdict, PACKETS,
-    PacketDelivery, PacketFlags, PacketTables, REQUEST_WINDOW, ReceiveWindow, TransmitWindow, Tuning,
-    TxPacket, Window,
+    self, AckVerdict, Acknowledgement, Arrival, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables,
+    Explicit, Found, Gate, Lane, NackReport, NackVerdict, PACKETS, PacketDelivery, PacketFlags, PathClock,
+    PathTimes, REQUEST_WINDOW, ReceiveWindow, Round, TransmitWindow, Tuning, TxPacket, Window,
 };
 use transport_common::units::{FalconTime, Fcwnd, Ticks};
 use transport_common::wire::PacketType;
@@ -16,10 +17,45 @@ const RTO: Ticks = Ticks(1000);
 const START: FalconTime = FalconTime(50_000);
 const OPEN: Gate = Gate { fabric: 128, ncwnd: 128 };
 
+struct Clock;
+
+impl PathClock for Clock {
+    fn rto(&self) -> Ticks {
+        RTO
+    }
+
+    fn times(&self, _now: FalconTime) -> PathTimes {
+        unreachable!("RACK-TLP is off")
+    }
+}
+
 /// One end: data from PSN 300, requests from PSN 100.
 struct Part {
     delivery: PacketDelivery,
-    packets: PacketTables,
+    tables: Box<DeliveryTables>,
+    /// RSNs that were acknowledged.
+    acknowledged: Vec<u32>,
+    found: Option<Found>,
+}
+
+impl Context for Part {
+    type Clock = Clock;
+
+    fn delivery(&mut self) -> (Delivery<'_>, &Clock) {
+        (Delivery { state: &mut self.delivery, tables: &mut self.tables }, &Clock)
+    }
+
+    fn acknowledged(&mut self, packet: TxPacket) {
+        self.acknowledged.push(packet.rsn.0);
+    }
+
+    fn loss_age(&self) -> Ticks {
+        Ticks(100)
+    }
+
+    fn measure(&mut self, found: Found) {
+        self.found = Some(found);
+    }
 }
 
 impl Part {
@@ -32,35 +68,48 @@ impl Part {
         let lanes = [lane(300, DATA_WINDOW), lane(100, REQUEST_WINDOW)];
         Self {
             delivery: PacketDelivery { lanes, tuning, ..PacketDelivery::default() },
-            packets: [[TxPacket::default(); PACKETS]; 2],
+            tables: Box::new(DeliveryTables::zeroed()),
+            acknowledged: Vec::new(),
+            found: None,
         }
+    }
+
+    fn parts(&mut self) -> Delivery<'_> {
+        self.delivery().0
     }
 
     fn send(&mut self, kind: PacketType, rsn: u32, ticks: u32) -> (Window, Psn) {
         let now = START.after(Ticks(ticks));
         let packet = TxPacket { rsn: Rsn(rsn), last_sent: now, kind, ..TxPacket::default() };
-        self.delivery.send(&mut self.packets, packet, now, RTO)
+        self.parts().send(packet, &Clock, now)
     }
 
-    /// Returns the RSNs that `ack` acknowledges in the data window.
+    /// Returns the RSNs that `ack` acknowledges.
     fn acknowledged(&mut self, ack: &Acknowledgement) -> Vec<u32> {
-        assert_eq!(self.delivery.judge(ack), AckVerdict::Applied);
-        let mut new = self.delivery.acknowledge(Window::Data, ack);
-        let packets = &mut self.packets[Window::Data as usize];
-        let lane = self.delivery.lane(Window::Data);
-        core::iter::from_fn(|| lane.next_acknowledged(packets, &mut new).map(|packet| packet.rsn.0)).collect()
+        let round = Round { now: START, rtt: Ticks(u32::MAX) };
+        let verdict = packet_delivery::acknowledge(self, ack, round);
+        assert!(matches!(verdict, AckVerdict::Applied | AckVerdict::Known), "{verdict:?}");
+        core::mem::take(&mut self.acknowledged)
+    }
+
+    /// Receives an explicit acknowledgement, which is valid. Returns what it shows.
+    fn explicit(&mut self, ack: &Acknowledgement, explicit: Explicit, ticks: u32) -> Found {
+        let round = Round { now: START.after(Ticks(ticks)), rtt: Ticks(100) };
+        let (_, late) = packet_delivery::acknowledge_explicit(self, ack, explicit, round);
+        assert!(!late, "only RACK-TLP finds late packets");
+        self.found.take().expect("a valid acknowledgement is measured")
     }
 
     fn timeout(&mut self, ticks: u32) -> [Bitmap128; 2] {
-        self.delivery.on_timer(&mut self.packets, START.after(Ticks(ticks)), RTO)
+        self.parts().on_timer(&Clock, START.after(Ticks(ticks)))
     }
 
     /// Sends what is queued. Returns PSN, attempts and cause of each.
     fn resend(&mut self, ticks: u32) -> Vec<(u32, u16, Cause)> {
         let mut sent = Vec::new();
-        while let Some(resend) = self.delivery.next_retransmission(&self.packets, OPEN) {
-            let at = (START.after(Ticks(ticks)), RTO);
-            let booked = self.delivery.book_retransmission(&mut self.packets, resend, at, |_| true);
+        while let Some(resend) = self.parts().next_retransmission(OPEN) {
+            let now = START.after(Ticks(ticks));
+            let booked = self.parts().book_retransmission(resend, &Clock, now, |_| true);
             sent.push((resend.psn.0, booked.attempts, booked.cause));
         }
         sent
@@ -68,7 +117,9 @@ impl Part {
 
     fn nack(&mut self, psn: u32, code: NackCode, ticks: u32) -> NackVerdict {
         let nack = NackReport { psn: Psn(psn), window: Window::Data, code, rnr_timeout_code: 14 };
-        self.delivery.on_nack(&mut self.packets, &nack, START.after(Ticks(ticks)), RTO)
+        let [data, request] = self.delivery.lanes.map(|lane| lane.tx.base.0);
+        let found = self.explicit(&bases(data, request), Explicit::Nack(nack), ticks);
+        found.nack.expect("the verdict on a NACK")
     }
 }
 
@@ -126,9 +177,7 @@ fn it_returns_whether_packets_are_lost() {
     });
     let received = Bitmap128::bit(3);
     let eack = Acknowledgement { selective: 1, data_received: received, ..bases(300, 100) };
-    let detect = |part: &mut Part, ticks| {
-        part.delivery.detect_loss(&mut part.packets, &eack, START.after(Ticks(ticks)), Ticks(100))
-    };
+    let detect = |part: &mut Part, ticks| part.explicit(&eack, Explicit::Eack, ticks).lost;
     assert!(detect(&mut part, 99), "the distance shows loss");
     assert!(!part.delivery.has_retransmissions(), "but the copies are younger than a round trip");
     detect(&mut part, 100);
@@ -148,14 +197,13 @@ fn it_returns_what_a_nack_means() {
     assert_eq!(part.nack(301, NackCode::RNR, 20), NackVerdict::WaitsStill);
     assert_eq!(part.nack(302, NackCode::COMPLETE_IN_ERROR, 20), NackVerdict::Refused);
     assert_eq!(part.resend(30), [(302, 0, Cause::Resync)]);
-    let resync =
-        transport_common::packet_delivery::packet(&mut part.packets, Window::Data, Psn(302)).resync();
+    let resync = part.tables.packet(Window::Data, Psn(302)).resync();
     assert_eq!(resync, Some(ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR));
     let wait = rnr_timeout(14).0;
     part.timeout(20 + wait - 1);
     assert!(!part.resend(20 + wait - 1).iter().any(|(psn, ..)| *psn == 301), "D-40: its RNR time");
     part.timeout(20 + wait);
-    assert!(part.resend(20 + wait).contains(&(301, 1, Cause::Timeout)));
+    assert!(part.resend(20 + wait).contains(&(301, 1, Cause::NotReady)));
 }
 
 /// F-9.2.2.4: the receive side sorts what arrives, and says when an EACK is needed.
@@ -190,7 +238,7 @@ fn a_resync_begins_anew() {
             assert_eq!(part.resend(1001), [(300, 1, Cause::Timeout)]);
         }
         assert_eq!(part.nack(300, NackCode::XLR_DROP, 1002), NackVerdict::Refused);
-        let packet = part.packets[Window::Data as usize][300 % PACKETS];
+        let packet = part.tables.packets[Window::Data as usize][300 % PACKETS];
         assert_eq!((packet.flags, packet.attempts), (PacketFlags::RESYNC, 0));
         // The queued packet is no longer one of the outstanding retransmissions.
         assert_eq!(part.delivery.data().tx.outstanding_retransmitted, 0);
@@ -274,11 +322,11 @@ fn requests_are_sent_again_in_their_order() {
             part.send(kind, rsn, 0);
         }
         part.timeout(1000);
-        let first = part.delivery.next_retransmission(&part.packets, OPEN);
+        let first = part.parts().next_retransmission(OPEN);
         let closed = Gate { fabric: 0, ncwnd: 128 };
-        assert_eq!(part.delivery.next_retransmission(&part.packets, closed), None);
+        assert_eq!(part.parts().next_retransmission(closed), None);
         part.resend(1000);
-        assert_eq!(part.delivery.next_retransmission(&part.packets, OPEN), None, "nothing is left");
+        assert_eq!(part.parts().next_retransmission(OPEN), None, "nothing is left");
         first.map(|resend| resend.window)
     };
     for ordered in [0, 1] {

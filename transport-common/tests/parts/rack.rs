@@ -1,11 +1,13 @@
 //! RACK-TLP without transactions: which packets are lost, and when the last one is probed.
 
+use bytemuck::Zeroable;
 use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
-    Acknowledgement, DATA_WINDOW, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTables, PathTimes,
-    REQUEST_WINDOW, Rack, RackFlags, ReceiveWindow, TransmitWindow, Tuning, TxPacket, Window,
+    self, Acknowledgement, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Explicit, Gate, Lane,
+    Latest, PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW, ReceiveWindow, Round,
+    TransmitWindow, Tuning, TxPacket, Window,
 };
 use transport_common::units::{Deadline, FalconTime, Ticks};
 use transport_common::wire::PacketType;
@@ -19,19 +21,42 @@ const RTO: Ticks = Ticks(1000);
 const PUSH: PacketType = PacketType::PushData;
 const PULL: PacketType = PacketType::PullRequest;
 
+/// The times of the path. They do not change with the acknowledgements.
+#[derive(Clone, Copy)]
+struct Clock {
+    smoothed_rtt: Ticks,
+    rto: Ticks,
+}
+
+impl PathClock for Clock {
+    fn rto(&self) -> Ticks {
+        self.rto
+    }
+
+    fn times(&self, now: FalconTime) -> PathTimes {
+        PathTimes { now, min_rtt: MIN_RTT, smoothed_rtt: self.smoothed_rtt, rto: self.rto }
+    }
+}
+
 /// One end with RACK-TLP on.
 struct End {
     delivery: PacketDelivery,
-    packets: PacketTables,
-    rack: Rack,
+    tables: Box<DeliveryTables>,
+    clock: Clock,
+}
+
+impl Context for End {
+    type Clock = Clock;
+
+    fn delivery(&mut self) -> (Delivery<'_>, &Clock) {
+        (Delivery { state: &mut self.delivery, tables: &mut self.tables }, &self.clock)
+    }
+
+    fn acknowledged(&mut self, _packet: TxPacket) {}
 }
 
 fn at(ticks: u32) -> FalconTime {
     START.after(Ticks(ticks))
-}
-
-fn times(ticks: u32) -> PathTimes {
-    PathTimes { now: at(ticks), min_rtt: MIN_RTT, smoothed_rtt: Ticks(120), rto: RTO }
 }
 
 impl End {
@@ -45,15 +70,15 @@ impl End {
         let tuning = Tuning { ooo_threshold: 3, rack_tlp: 1, ack_coalescing, ..Tuning::default() };
         Self {
             delivery: PacketDelivery { lanes, tuning, ..PacketDelivery::default() },
-            packets: [[TxPacket::default(); PACKETS]; 2],
-            rack: Rack::default(),
+            tables: Box::new(DeliveryTables::zeroed()),
+            clock: Clock { smoothed_rtt: Ticks(120), rto: RTO },
         }
     }
 
     fn send(&mut self, kind: PacketType, ticks: u32) {
         let packet = TxPacket { rsn: Rsn(ticks), last_sent: at(ticks), kind, ..TxPacket::default() };
-        self.delivery.send(&mut self.packets, packet, at(ticks), RTO);
-        self.rack.arm_probe(&mut self.delivery, &times(ticks));
+        let (mut delivery, clock) = self.delivery();
+        delivery.send(packet, clock, at(ticks));
     }
 
     /// Receives an EACK: packets below the bases are acknowledged, and data packets `received` after the first ones.
@@ -67,31 +92,23 @@ impl End {
             data_received: received,
             ..Acknowledgement::default()
         };
-        for window in [Window::Data, Window::Request] {
-            self.rack.note_delivered(&self.delivery, &self.packets, &ack, window, &times(ticks));
-        }
-        for window in [Window::Data, Window::Request] {
-            let mut new = self.delivery.acknowledge(window, &ack);
-            let packets = &mut self.packets[window as usize];
-            while self.delivery.lane(window).next_acknowledged(packets, &mut new).is_some() {}
-        }
-        self.rack.on_delivery(&mut self.delivery, &mut self.packets, &times(ticks))
+        let round = Round { now: at(ticks), rtt: Ticks(u32::MAX) };
+        packet_delivery::acknowledge_explicit(self, &ack, Explicit::Eack, round).1
     }
 
     fn timer(&mut self, ticks: u32) {
-        self.delivery.on_timer(&mut self.packets, at(ticks), RTO);
-        self.rack.on_timer(&mut self.delivery, &mut self.packets, &times(ticks));
+        let (mut delivery, clock) = self.delivery();
+        delivery.on_timer(clock, at(ticks));
     }
 
     /// Sends what is queued. Returns window, number and whether it is the probe.
     fn resend(&mut self, gate: u32, ticks: u32) -> Vec<(Window, u32, bool)> {
         let gate = Gate { fabric: gate, ncwnd: 128 };
         let mut sent = Vec::new();
-        while let Some(resend) = self.delivery.next_retransmission(&self.packets, gate) {
-            let again =
-                self.delivery.book_retransmission(&mut self.packets, resend, (at(ticks), RTO), |_| true);
-            let timed_out = again.is_loss && again.cause == transport_common::packet_delivery::Cause::Timeout;
-            let probe = self.rack.book(&mut self.packets, resend, timed_out);
+        while let Some(resend) = self.delivery().0.next_retransmission(gate) {
+            let (mut delivery, clock) = self.delivery();
+            let again = delivery.book_retransmission(resend, clock, at(ticks), |_| true);
+            let probe = again.cause == Cause::Probe;
             let first = if resend.window == Window::Data { DATA } else { REQUEST };
             sent.push((resend.window, resend.psn.0.wrapping_sub(first), probe));
         }
@@ -148,7 +165,7 @@ fn reordering_is_learnt() {
     assert_eq!(end.resend(128, 104), [(Window::Data, 0, false)]);
     // It was late, not lost: no copy crosses the path in 2 ticks.
     assert!(!end.eack((5, 0), &[], 106));
-    assert!(end.rack.flags.contains(RackFlags::REORDERED));
+    assert!(end.tables.rack.reordered != 0);
     (6..16).for_each(|n| end.send(PUSH, 200 + n));
     assert!(!end.eack((6, 0), &[7, 8, 9, 10, 11, 12, 13, 14], 314), "six times the distance");
     assert!(!end.delivery.has_retransmissions());
@@ -185,7 +202,7 @@ fn copies_are_told_apart() {
     assert_eq!(end.resend(128, 210), [(Window::Data, 0, false), (Window::Data, 5, false)]);
     end.send(PUSH, 215);
     end.eack((7, 0), &[], 240);
-    assert_eq!(end.rack.sent, at(110), "30 ticks after the copy");
+    assert_eq!(end.tables.rack.sent, at(110), "30 ticks after the copy");
     end.send(PUSH, 245);
 }
 
@@ -203,7 +220,7 @@ fn the_last_packet_is_probed_once() {
     end.timer(250);
     assert_eq!(end.resend(1, 250), [], "the gate");
     assert_eq!(end.resend(128, 251), [(Window::Data, 1, true)]);
-    let packet = end.packets[0][(DATA as usize + 1) % PACKETS];
+    let packet = end.tables.packets[0][(DATA as usize + 1) % PACKETS];
     assert_eq!((packet.attempts, packet.last_sent), (0, at(251)));
     end.timer(900);
     assert!(!end.delivery.has_retransmissions(), "one probe");
@@ -233,7 +250,7 @@ fn the_probe_is_the_last_packet_that_may_be_sent() {
         (1..).zip(sent).for_each(|(ticks, kind)| end.send(*kind, ticks));
         for (window, number) in waiting {
             let first = [DATA, REQUEST][*window as usize];
-            end.packets[*window as usize][first.wrapping_add(*number) as usize % PACKETS].flags |=
+            end.tables.packets[*window as usize][first.wrapping_add(*number) as usize % PACKETS].flags |=
                 PacketFlags::RNR;
         }
         end.timer(400);
@@ -259,13 +276,13 @@ fn a_probe_that_waits_for_the_gate_outlives_news() {
         };
         let mut end = waiting();
         end.eack(bases(1), &[], 402);
-        assert!(!end.rack.probe.is_armed(), "one probe");
+        assert!(!end.tables.rack.probe_at.is_armed(), "one probe");
         assert_eq!(end.resend(128, 403), [(window, 2, true)]);
 
         let mut end = waiting();
         end.eack(bases(3), &[], 402);
         end.send(kind, 403);
-        assert!(end.rack.probe.is_armed(), "the next burst has its own");
+        assert!(end.tables.rack.probe_at.is_armed(), "the next burst has its own");
     }
 }
 
@@ -299,9 +316,9 @@ fn deliveries_that_tell_the_time() {
     ] {
         let mut end = End::new();
         (0..3).for_each(|n| end.send(PUSH, n));
-        end.packets[0][DATA.wrapping_add(1) as usize % PACKETS].flags |= flags;
+        end.tables.packets[0][DATA.wrapping_add(1) as usize % PACKETS].flags |= flags;
         end.eack((0, 0), &[1], now);
-        let told = (end.rack.sent, end.rack.rtt);
+        let told = (end.tables.rack.sent, end.tables.rack.rtt);
         let expected = if tells { (at(1), Ticks(now - 1)) } else { Default::default() };
         assert_eq!(told, expected, "{flags:?} at {now}");
     }
@@ -318,10 +335,10 @@ fn overtaking_is_seen() {
         let mut end = End::new();
         (0..3).for_each(|n| end.send(PUSH, n));
         end.eack((0, 0), &[1], 80);
-        assert!(!end.rack.flags.contains(RackFlags::REORDERED));
-        end.packets[0][DATA as usize % PACKETS].flags |= flags;
+        assert!(end.tables.rack.reordered == 0);
+        end.tables.packets[0][DATA as usize % PACKETS].flags |= flags;
         end.eack((2, 0), &[], now);
-        assert_eq!(end.rack.flags.contains(RackFlags::REORDERED), seen, "{flags:?} at {now}");
+        assert_eq!(end.tables.rack.reordered != 0, seen, "{flags:?} at {now}");
     }
 }
 
@@ -342,7 +359,7 @@ fn only_news_start_the_probe_timeout_again() {
         ((1, 1), &[1, 2], 160, 390),
     ] {
         end.eack(bases, received, now);
-        assert_eq!(end.rack.probe, Deadline::at(at(expected)), "at {now}");
+        assert_eq!(end.tables.rack.probe_at, Deadline::at(at(expected)), "at {now}");
     }
 }
 
@@ -350,16 +367,16 @@ fn only_news_start_the_probe_timeout_again() {
 #[test]
 fn an_old_delivery_shows_nothing() {
     const LONGEST: u32 = 1 << 30;
-    let delivered = |end: &End| end.rack.flags.contains(RackFlags::DELIVERED);
+    let delivered = |end: &End| end.tables.rack.latest != Latest::None;
     for (now, counts) in [(LONGEST + 1, true), (LONGEST + 2, false)] {
         let mut end = End::new();
         (0..4).for_each(|n| end.send(PUSH, n));
         // Its delivery is news, and says nothing about time.
-        end.packets[0][DATA.wrapping_add(2) as usize % PACKETS].flags |= PacketFlags::RNR;
+        end.tables.packets[0][DATA.wrapping_add(2) as usize % PACKETS].flags |= PacketFlags::RNR;
         end.eack((0, 0), &[1], 100);
         assert!(delivered(&end));
         end.eack((0, 0), &[1, 2], now);
-        assert_eq!((delivered(&end), end.rack.sent), (counts, at(1)), "{now}");
+        assert_eq!((delivered(&end), end.tables.rack.sent), (counts, at(1)), "{now}");
     }
     let mut end = End::new();
     end.send(PUSH, 0);
@@ -372,8 +389,8 @@ fn an_old_delivery_shows_nothing() {
 fn an_rnr_delay_continues() {
     let mut end = End::new();
     (0..8).for_each(|n| end.send(PUSH, n));
-    end.packets[0][DATA as usize % PACKETS].flags |= PacketFlags::RNR;
-    end.packets[0][(DATA.wrapping_add(7)) as usize % PACKETS].flags |= PacketFlags::RNR;
+    end.tables.packets[0][DATA as usize % PACKETS].flags |= PacketFlags::RNR;
+    end.tables.packets[0][(DATA.wrapping_add(7)) as usize % PACKETS].flags |= PacketFlags::RNR;
     assert!(!end.eack((0, 0), &[1, 2, 3, 4, 5, 6], 106));
     end.timer(106 + 240);
     assert_eq!(end.resend(128, 346), []);
@@ -384,10 +401,9 @@ fn an_rnr_delay_continues() {
 fn no_probe_without_a_round_trip_or_after_the_rto() {
     for (smoothed, rto, probe) in [(0, 1000, false), (120, 240, false), (120, 291, true), (120, 290, false)] {
         let mut end = End::new();
-        end.delivery.data_mut().tx.next = Psn(DATA).add(1);
-        let path = PathTimes { smoothed_rtt: Ticks(smoothed), rto: Ticks(rto), ..times(0) };
-        end.rack.arm_probe(&mut end.delivery, &path);
-        assert_eq!(end.rack.probe.is_armed(), probe, "{smoothed} {rto}");
+        end.clock = Clock { smoothed_rtt: Ticks(smoothed), rto: Ticks(rto) };
+        end.send(PUSH, 0);
+        assert_eq!(end.tables.rack.probe_at.is_armed(), probe, "{smoothed} {rto}");
     }
 }
 
@@ -404,7 +420,7 @@ proptest! {
         reordered in any::<bool>(),
     ) {
         let mut end = End::new();
-        end.rack.flags.set(RackFlags::REORDERED, reordered);
+        end.tables.rack.reordered = reordered.into();
         let (mut now, mut counts, mut list) = (0, [0, 0], Vec::new());
         for (pull, gap, received, rnr) in sent {
             now += gap;
@@ -415,7 +431,7 @@ proptest! {
             let first = [DATA, REQUEST][window];
             let rnr = rnr && number % 5 == 0;
             if rnr {
-                end.packets[window][first.wrapping_add(number) as usize % PACKETS].flags |= PacketFlags::RNR;
+                end.tables.packets[window][first.wrapping_add(number) as usize % PACKETS].flags |= PacketFlags::RNR;
             }
             list.push((window, number, now, received && !pull, rnr));
         }

@@ -175,7 +175,8 @@ fn loss(lab: &mut Lab) -> Result<String> {
 fn resent(lab: &mut Lab, cid: u64) -> Result<u64> {
     let shown: Value = serde_json::from_str(&lab.tiercel(&format!("conn show {cid} --json"), ASK_LIMIT)?)?;
     let count = |name: &str| shown["statistics"][name].as_u64().with_context(|| format!("no counter {name}"));
-    Ok(count("retransmitted_early")? + count("retransmitted_timeout")? + count("tail_probes")?)
+    let names = ["retransmitted_early", "retransmitted_timeout", "retransmitted_rnr", "tail_probes"];
+    names.into_iter().map(count).sum()
 }
 
 /// MTUs to try, and whether a node may refuse them.

@@ -161,6 +161,7 @@ impl Direction<'_> {
             .left("new packets", s.packets_sent)
             .left("retransmitted early", s.retransmitted_early)
             .left("retransmitted by timeout", s.retransmitted_timeout)
+            .left("retransmitted as the peer was not ready", s.retransmitted_rnr)
             .left("tail probes", s.tail_probes)
             .left("Resyncs", s.resyncs_sent)
             .left("ACKs and NACKs", acks_sent(s));

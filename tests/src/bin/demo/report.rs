@@ -175,6 +175,7 @@ pub(crate) struct Activity {
     pub(crate) packets_sent: u64,
     pub(crate) retransmitted_early: u64,
     pub(crate) retransmitted_timeout: u64,
+    pub(crate) retransmitted_rnr: u64,
     pub(crate) tail_probes: u64,
     pub(crate) resyncs_sent: u64,
     /// BACKs, EACKs and NACKs.
@@ -197,6 +198,7 @@ impl Activity {
             packets_sent: to.packets_sent - from.packets_sent,
             retransmitted_early: to.retransmitted_early - from.retransmitted_early,
             retransmitted_timeout: to.retransmitted_timeout - from.retransmitted_timeout,
+            retransmitted_rnr: to.retransmitted_rnr - from.retransmitted_rnr,
             tail_probes: to.tail_probes - from.tail_probes,
             resyncs_sent: to.resyncs_sent - from.resyncs_sent,
             acks_sent: acks(to) - acks(from),

@@ -115,7 +115,7 @@ impl Causes {
             return Some(true);
         }
         let index = psn.0 as usize % PACKETS;
-        if look.entry.tables.packets[w][index].flags.contains(PacketFlags::RESYNC) {
+        if look.entry.tables.delivery.packets[w][index].flags.contains(PacketFlags::RESYNC) {
             // A Resync does not wait for the ULP. Nothing says whether such a NACK counts as one for the packet that the
             // Resync stands for.
             return None;

@@ -128,7 +128,7 @@ fn canonical(entry: &Entry) -> Box<Entry> {
     c.occupancy = Occupancy::default();
     c.delivery.ack.report = PathReport { t1: c.delivery.ack.report.t1, ..PathReport::default() };
     c.initiator.completed = 0;
-    for (lane, packets) in c.delivery.lanes.iter().zip(&mut tables.packets) {
+    for (lane, packets) in c.delivery.lanes.iter().zip(&mut tables.delivery.packets) {
         let (base, in_flight) = (lane.tx.base, lane.tx.in_flight());
         for (place, packet) in (0u32..).zip(packets.iter_mut()) {
             let offset = Psn(place).distance_from(base) % PACKETS as u32;

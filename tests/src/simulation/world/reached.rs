@@ -39,6 +39,7 @@ impl Reached {
             ("packets_sent", s.packets_sent),
             ("retransmitted_early", s.retransmitted_early),
             ("retransmitted_timeout", s.retransmitted_timeout),
+            ("retransmitted_rnr", s.retransmitted_rnr),
             ("tail_probes", s.tail_probes),
             ("resyncs_sent", s.resyncs_sent),
             ("eacks_sent", s.eacks_sent),

@@ -16,7 +16,7 @@ use transport_common::connection::{
 };
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::packet_delivery::{NackState, Rack, TxPacket, Window};
+use transport_common::packet_delivery::{DeliveryTables, NackState, Rack, TxPacket, Window};
 use transport_common::queues::{QueuePair, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
@@ -69,9 +69,11 @@ pub(crate) fn default_entry() -> Entry {
         connection: Connection::default(),
         tables: Tables {
             steps: 0,
-            packets: [[TxPacket::default(); PACKETS]; 2],
-            rack: Rack::default(),
-            nack: NackState::default(),
+            delivery: DeliveryTables {
+                packets: [[TxPacket::default(); PACKETS]; 2],
+                rack: Rack::default(),
+                nack: NackState::default(),
+            },
             transactions: [Transaction::default(); TRANSACTIONS],
             requests: [TargetRequest::default(); TRANSACTIONS],
             responses: [Response::default(); RESPONSES],

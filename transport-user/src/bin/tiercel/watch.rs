@@ -44,6 +44,7 @@ struct Growth {
     packets_sent: u64,
     retransmitted_early: u64,
     retransmitted_timeout: u64,
+    retransmitted_rnr: u64,
     tail_probes: u64,
     congestion_events: u64,
     congestion_results: u64,
@@ -117,6 +118,7 @@ impl Growth {
             packets_sent: grown(|s| s.packets_sent),
             retransmitted_early: grown(|s| s.retransmitted_early),
             retransmitted_timeout: grown(|s| s.retransmitted_timeout),
+            retransmitted_rnr: grown(|s| s.retransmitted_rnr),
             tail_probes: grown(|s| s.tail_probes),
             congestion_events: grown(|s| s.congestion_events),
             congestion_results: grown(|s| s.congestion_results),
@@ -126,12 +128,12 @@ impl Growth {
     }
 }
 
-const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT  PROBE  EVENTS   LOST    ALGORITHM";
+const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT    RNR  PROBE  EVENTS   LOST    ALGORITHM";
 
 fn row(sample: &Sample) -> String {
     let growth = &sample.growth;
     format!(
-        "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>6} {:>7} {:>6} {:>12.12}",
+        "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>6} {:>6} {:>7} {:>6} {:>12.12}",
         sample.time_s,
         sample.fcwnd,
         sample.ncwnd,
@@ -142,6 +144,7 @@ fn row(sample: &Sample) -> String {
         growth.packets_sent,
         growth.retransmitted_early,
         growth.retransmitted_timeout,
+        growth.retransmitted_rnr,
         growth.tail_probes,
         growth.congestion_events,
         growth.congestion_lost,

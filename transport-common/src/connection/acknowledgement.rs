@@ -1,0 +1,147 @@
+//! The connection as packet delivery sees it while an acknowledgement is processed: packets that are acknowledged end
+//! transactions and responses, measurements go to congestion control.
+
+use super::application::Application;
+use super::{Entry, Output};
+use crate::congestion::control::Congestion;
+use crate::counters::Counter;
+use crate::packet_delivery::{
+    self, Acknowledgement, Context, Delivery, Found, NackVerdict, Round, TxPacket, Window,
+};
+use crate::queues::{QueuePair, Queues};
+use crate::transaction::CompletionCode;
+use crate::units::Ticks;
+use crate::verifier::walked_once;
+use crate::wire::PacketType;
+use crate::wire::packet::Packet;
+
+/// The owner of what packets carry.
+pub(super) struct Owner<'a, Q> {
+    pub(super) entry: &'a mut Entry,
+    pub(super) queues: &'a Q,
+}
+
+impl<Q: Queues> Context for Owner<'_, Q> {
+    type Clock = Congestion;
+
+    #[inline(always)]
+    fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
+        let Entry { connection: c, tables } = &mut *self.entry;
+        (Delivery { state: &mut c.delivery, tables: &mut tables.delivery }, &c.congestion)
+    }
+
+    #[inline(always)]
+    fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window) {
+        match self.queues.page() {
+            Some(page) => acknowledge_window(self.entry, ack, page, window.index() as u32),
+            None => acknowledge_recorded_window(self, ack, window),
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledged(&mut self, packet: TxPacket) {
+        let Entry { connection: c, tables } = &mut *self.entry;
+        c.congestion.packet_acknowledged();
+        if packet.is_response() {
+            return c.target.response_acknowledged(&mut tables.responses, packet.response);
+        }
+        let code = match packet.resync() {
+            Some(code) => {
+                // The transaction may have ended before and kept its table entry only for this packet.
+                c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
+                CompletionCode::of_resync(code)
+            }
+            None if packet.kind == PacketType::PullRequest => {
+                return c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
+            }
+            None => CompletionCode::Ack,
+        };
+        let end = (code, 0, false);
+        c.initiator.complete(&mut tables.transactions, Application(self.queues), packet.rsn, end);
+    }
+
+    #[inline(always)]
+    fn applied(&mut self) {
+        let Entry { connection: c, tables } = &mut *self.entry;
+        c.initiator.flush(&mut tables.transactions, Application(self.queues));
+    }
+}
+
+/// An [`Owner`] that also takes what a BACK, an EACK or a NACK says.
+pub(super) struct Reporter<'a, Q> {
+    pub(super) owner: Owner<'a, Q>,
+    pub(super) packet: &'a Packet,
+    pub(super) output: &'a mut Output,
+    pub(super) round: Round,
+}
+
+impl<Q: Queues> Context for Reporter<'_, Q> {
+    type Clock = Congestion;
+
+    #[inline(always)]
+    fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
+        self.owner.delivery()
+    }
+
+    #[inline(always)]
+    fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window) {
+        self.owner.acknowledge_lane(ack, window);
+    }
+
+    #[inline(always)]
+    fn acknowledged(&mut self, packet: TxPacket) {
+        self.owner.acknowledged(packet);
+    }
+
+    #[inline(always)]
+    fn applied(&mut self) {
+        self.owner.applied();
+    }
+
+    #[inline(always)]
+    fn refused(&mut self, packet: TxPacket) {
+        if !packet.is_response() {
+            let Entry { connection: c, tables } = &mut *self.owner.entry;
+            c.initiator.remember_ulp_code(&mut tables.transactions, packet.rsn, self.packet.ulp_code);
+        }
+    }
+
+    #[inline(always)]
+    fn loss_age(&self) -> Ticks {
+        self.owner.entry.connection.congestion.loss_age(self.round.rtt, self.owner.queues.settings())
+    }
+
+    #[inline(always)]
+    fn measure(&mut self, found: Found) {
+        let Entry { connection: c, tables } = &mut *self.owner.entry;
+        tables.statistics.acks_received += 1;
+        let mut is_new = c.congestion.sample_rtt(self.packet);
+        if let Some(verdict) = found.nack {
+            tables.statistics.nacks_received += 1;
+            match verdict {
+                NackVerdict::Ignored => self.output.report.raised.raise(Counter::NackIgnored),
+                NackVerdict::WaitsStill => is_new = false,
+                NackVerdict::Waits | NackVerdict::Refused => {}
+            }
+        }
+        if is_new {
+            let at = (self.owner.queues.settings(), self.round.now);
+            c.congestion.on_acknowledgement(&mut self.output.event, self.packet, found.lost, at);
+            self.output.report.delays = 1;
+            self.output.report.decide = 1;
+        }
+    }
+}
+
+/// A function of its own, because there are two windows.
+#[inline(never)]
+fn acknowledge_recorded_window<Q: Queues>(owner: &mut Owner<'_, Q>, ack: &Acknowledgement, window: Window) {
+    packet_delivery::acknowledge_lane(owner, ack, window);
+}
+
+walked_once! {
+    /// Calls [`packet_delivery::acknowledge_lane`] for the queues in the application's page.
+    fn acknowledge_window(entry: &mut Entry, ack: &Acknowledgement, queues: &QueuePair; window: u32) -> () {
+        packet_delivery::acknowledge_lane(&mut Owner { entry, queues }, ack, Window::from_index(window));
+    }
+}

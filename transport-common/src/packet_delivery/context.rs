@@ -1,0 +1,200 @@
+//! Processing of a received acknowledgement, from the judgement to the search for lost packets, and what packet
+//! delivery asks and tells its owner meanwhile.
+
+use super::{
+    AckVerdict, Acknowledgement, Delivery, DeliveryTables, NackReport, NackVerdict, PacketDelivery,
+    PathTimes, TxPacket, Window, rack,
+};
+use crate::units::{FalconTime, Ticks};
+use crate::verifier::bounded;
+use crate::wire::PacketType;
+use crate::wire::packet::Packet;
+
+/// The times of the path that congestion control keeps.
+pub trait PathClock {
+    /// Returns the retransmission timeout.
+    fn rto(&self) -> Ticks;
+
+    /// Returns the times for RACK-TLP. Asked only while that is on.
+    fn times(&self, now: FalconTime) -> PathTimes;
+}
+
+/// The owner of packet delivery and of what the packets carry, while it processes an acknowledgement.
+pub trait Context {
+    /// The times of the path.
+    type Clock: PathClock;
+
+    /// Lends packet delivery and the times of the path.
+    fn delivery(&mut self) -> (Delivery<'_>, &Self::Clock);
+
+    /// Takes a packet that is newly acknowledged. It is no longer outstanding (D-30).
+    fn acknowledged(&mut self, packet: TxPacket);
+
+    /// Calls [`acknowledge_lane`]. The two windows are two calls: an owner can put a function around it, so that its
+    /// code is there only once.
+    #[inline(always)]
+    fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window)
+    where
+        Self: Sized,
+    {
+        acknowledge_lane(self, ack, window);
+    }
+
+    /// Learns that all packets that an acknowledgement names were told.
+    #[inline(always)]
+    fn applied(&mut self) {}
+
+    /// Takes the packet whose content the peer's ULP refused by a NACK. A Resync takes its place.
+    #[inline(always)]
+    fn refused(&mut self, _packet: TxPacket) {}
+
+    /// Returns how old the last copy of a packet must be that an EACK shows to be lost (F-9.1.4-2).
+    #[inline(always)]
+    fn loss_age(&self) -> Ticks {
+        Ticks(0)
+    }
+
+    /// Takes what an explicit acknowledgement says to congestion control, with its measurements. RACK-TLP follows, and
+    /// uses these (RFC 8985, 6.2, step 1).
+    #[inline(always)]
+    fn measure(&mut self, _found: Found) {}
+}
+
+/// When an acknowledgement arrived, and the round trip that its T1 measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Now.
+    pub now: FalconTime,
+    /// The round trip time. A piggyback has no T1: then this is the longest time.
+    pub rtt: Ticks,
+}
+
+/// What an explicit acknowledgement has beside bases and bitmaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Explicit {
+    /// Nothing: a BACK.
+    Back,
+    /// An EACK: it shows what is lost.
+    Eack,
+    /// A NACK.
+    Nack(NackReport),
+}
+
+impl Explicit {
+    /// Returns what a BACK, an EACK or a NACK has.
+    #[inline(always)]
+    pub const fn of(packet: &Packet) -> Self {
+        match packet.kind {
+            PacketType::Eack => Self::Eack,
+            PacketType::Nack => Self::Nack(NackReport::of(packet)),
+            _ => Self::Back,
+        }
+    }
+}
+
+/// What packet delivery found in an explicit acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The out-of-order distance shows loss (F-10.6.2.1-10).
+    pub lost: bool,
+    /// The result of the NACK, if it is one.
+    pub nack: Option<NackVerdict>,
+}
+
+/// Processes a piggybacked acknowledgement: judges it, applies it to both windows, and lets RACK-TLP find what it
+/// shows to be lost. One that is not [`AckVerdict::Applied`] changes nothing.
+#[inline(always)]
+pub fn acknowledge<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> AckVerdict {
+    let (verdict, news) = apply(context, ack, round);
+    if news {
+        let (delivery, clock) = context.delivery();
+        find_late(delivery.state, delivery.tables, clock, round.now);
+    }
+    verdict
+}
+
+/// Processes a BACK, an EACK or a NACK: as [`acknowledge`], and what it shows or refuses beyond that (F-9.2.3,
+/// F-9.2.4). Returns also whether RACK-TLP found a lost packet.
+#[inline(always)]
+pub fn acknowledge_explicit<C: Context>(
+    context: &mut C,
+    ack: &Acknowledgement,
+    explicit: Explicit,
+    round: Round,
+) -> (AckVerdict, bool) {
+    let (verdict, news) = apply(context, ack, round);
+    if matches!(verdict, AckVerdict::Stale | AckVerdict::Invalid) {
+        return (verdict, false);
+    }
+    let mut found = Found { lost: false, nack: None };
+    match explicit {
+        Explicit::Back => {}
+        Explicit::Eack => {
+            let age = context.loss_age();
+            found.lost = context.delivery().0.detect_loss(ack, round.now, age);
+        }
+        Explicit::Nack(nack) => {
+            let (mut delivery, clock) = context.delivery();
+            let verdict = delivery.on_nack(&nack, clock, round.now);
+            if verdict == NackVerdict::Refused {
+                let packet = *delivery.tables.packet(nack.window, nack.psn);
+                context.refused(packet);
+            }
+            found.nack = Some(verdict);
+        }
+    }
+    context.measure(found);
+    if !news {
+        return (verdict, false);
+    }
+    let (delivery, clock) = context.delivery();
+    (verdict, find_late(delivery.state, delivery.tables, clock, round.now))
+}
+
+/// Judges an acknowledgement, and applies it to both windows. Returns also whether RACK-TLP sees news in it.
+#[inline(always)]
+fn apply<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> (AckVerdict, bool) {
+    let (delivery, clock) = context.delivery();
+    if delivery.state.knows(ack) {
+        return (AckVerdict::Known, false);
+    }
+    let verdict = delivery.state.judge(ack);
+    if verdict != AckVerdict::Applied {
+        return (verdict, false);
+    }
+    let mut news = false;
+    if delivery.state.has_rack() {
+        news = rack::note_delivered(delivery.state, delivery.tables, ack, clock, &round);
+    }
+    if ack.selective != 0 || ack.data_base != delivery.state.data().tx.base {
+        context.acknowledge_lane(ack, Window::Data);
+    }
+    if ack.selective != 0 || ack.request_base != context.delivery().0.state.request().tx.base {
+        context.acknowledge_lane(ack, Window::Request);
+    }
+    context.applied();
+    (verdict, news)
+}
+
+/// Applies an acknowledgement, which was judged before, to one window, and tells its owner of each packet that is newly
+/// acknowledged. Then advances the base.
+#[inline(always)]
+pub fn acknowledge_lane<C: Context>(context: &mut C, ack: &Acknowledgement, window: Window) {
+    let mut new = context.delivery().0.state.acknowledge(window, ack);
+    while let Some(packet) = context.delivery().0.next_acknowledged(window, &mut new) {
+        bounded!();
+        context.acknowledged(packet);
+    }
+}
+
+/// Lets RACK-TLP find the packets that are lost, by what an acknowledgement shows to be delivered. A function of its own,
+/// because it is rare and has two callers.
+#[inline(never)]
+fn find_late<C: PathClock>(
+    state: &mut PacketDelivery,
+    tables: &mut DeliveryTables,
+    clock: &C,
+    now: FalconTime,
+) -> bool {
+    tables.rack.on_delivery(state, &mut tables.packets, &clock.times(now))
+}
