@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use crate::mutex::lock;
 
 /// Lanes of local clients, and of these at most for files of one mount.
 const LOCAL: usize = 32;
@@ -118,7 +120,7 @@ impl Lanes {
 
     fn mount(&self, file: Option<BorrowedFd<'_>>) -> Arc<Semaphore> {
         let id = file.and_then(|file| mount_of(file).ok()).unwrap_or(0);
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mounts = lock(&self.mounts);
         mounts.retain(|_, lanes| lanes.strong_count() > 0);
         let known = mounts.get(&id).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {

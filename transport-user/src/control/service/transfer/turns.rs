@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use transport_common::ids::Cid;
@@ -12,6 +12,7 @@ use super::SERVED_EACH;
 use super::trouble::Trouble;
 use crate::connection_manager::PeerSource;
 use crate::control::server::ProgressSender;
+use crate::mutex::lock;
 
 /// One transfer at a time on each connection, and to each peer as many as it serves. The first that comes is the first
 /// that goes.
@@ -68,7 +69,7 @@ impl<K> Default for Queues<K> {
 
 impl<K: Eq + Hash> Queues<K> {
     fn of(&self, key: K, places: usize) -> Arc<Semaphore> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&self.0);
         queues.retain(|_, queue| queue.strong_count() > 0);
         let known = queues.get(&key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
