@@ -32,6 +32,7 @@ mod link;
 mod operations;
 mod receives;
 mod regions;
+mod semaphores;
 mod served;
 mod serving;
 mod trace;
