@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::plot::{self, DrawError, number};
-use crate::result::{Bound, Experiment, Report, Value, Verdict};
+use crate::plot::{self, DrawError};
+use crate::result::{Experiment, Report, Verdict};
+use crate::rows::{Rows, bound, measured, runs};
 
 const HEAD: &str = "<!DOCTYPE html>
 <html lang=\"en\">
@@ -105,60 +106,19 @@ fn verdicts(page: &mut String, verdicts: &[Verdict]) -> Result<(), DrawError> {
     Ok(())
 }
 
-/// Returns a number with its unit.
-fn quantity(value: Option<f64>, unit: &str) -> String {
-    let space = if unit.is_empty() { "" } else { " " };
-    value.map_or("none".to_owned(), |value| format!("{}{space}{unit}", number(value)))
-}
-
-/// Returns the measured value of a promise.
-pub(crate) fn measured(verdict: &Verdict) -> String {
-    match verdict.bound {
-        Bound::Holds if verdict.holds => "yes".to_owned(),
-        Bound::Holds => "no".to_owned(),
-        _ => quantity(verdict.value, verdict.unit),
-    }
-}
-
-/// Returns the text of a bound.
-pub(crate) fn bound(bound: Bound, unit: &str) -> String {
-    match bound {
-        Bound::AtLeast(value) => format!("at least {}", quantity(Some(value), unit)),
-        Bound::AtMost(value) => format!("at most {}", quantity(Some(value), unit)),
-        Bound::Holds => String::new(),
-    }
-}
-
-/// Returns the names and units of all values, in the order of their first appearance.
-pub(crate) fn columns(experiment: &Experiment) -> Vec<(&'static str, &'static str)> {
-    let mut columns = vec![];
-    for Value { name, unit, .. } in experiment.cases.iter().flat_map(|case| &case.values) {
-        if !columns.contains(&(*name, *unit)) {
-            columns.push((*name, *unit));
-        }
-    }
-    columns
-}
-
 fn cases(page: &mut String, experiment: &Experiment) -> Result<(), DrawError> {
     if experiment.cases.is_empty() {
         return Ok(());
     }
-    let columns = columns(experiment);
-    writeln!(page, "<div class=\"wide\"><table><tr><th>case</th>")?;
-    for (name, unit) in &columns {
-        let unit = if unit.is_empty() { String::new() } else { format!("<br>({unit})") };
-        writeln!(page, "<th>{}{unit}</th>", escape(name))?;
-    }
-    writeln!(page, "</tr>")?;
-    for case in &experiment.cases {
-        writeln!(page, "<tr><td>{}</td>", escape(&case.name))?;
-        for (name, _) in &columns {
-            writeln!(page, "<td>{}</td>", case.value(name).map_or(String::new(), number))?;
-        }
-        writeln!(page, "</tr>")?;
-    }
-    writeln!(page, "</table></div>")?;
+    // The unit goes below the name.
+    let Rows { header, rows } = runs(experiment, "case", |name, unit| format!("{name}\n({unit})"));
+    let row = |tag: &str, cells: &[String]| {
+        let text = |cell: &String| escape(cell).replace('\n', "<br>");
+        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>\n", text(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String = rows.iter().map(|cells| row("td", cells)).collect();
+    writeln!(page, "<div class=\"wide\"><table>{}{rows}</table></div>", row("th", &header))?;
     Ok(())
 }
 
@@ -166,7 +126,7 @@ fn cases(page: &mut String, experiment: &Experiment) -> Result<(), DrawError> {
 mod tests {
     use super::*;
     use crate::figure::{Figure, Look};
-    use crate::result::{Case, World};
+    use crate::result::{Bound, Case, World};
 
     #[test]
     fn the_page_holds_everything_and_fetches_nothing() {
@@ -188,7 +148,8 @@ mod tests {
         };
         let page = page(&Report::new(vec![experiment])).expect("can be drawn");
         let expected = [
-            "two &lt; three",
+            "<tr><th>case</th>\n<th>goodput<br>(Gb/s)</th>\n<th>loss<br>(%)</th>\n</tr>\n",
+            "<tr><td>two &lt; three</td>\n<td>12.5</td>\n<td></td>\n</tr>\n</table></div>\n",
             "12.5 Gb/s",
             "at least 20 Gb/s",
             "not kept",

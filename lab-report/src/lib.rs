@@ -9,6 +9,7 @@ mod html;
 mod markdown;
 mod plot;
 mod result;
+mod rows;
 mod statistics;
 mod table;
 

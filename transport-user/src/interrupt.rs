@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use libc::{c_int, pthread_t};
 
 use crate::error::Error;
+use crate::mutex::lock;
 
 /// Number of engines per signal.
 static TAKEN: Mutex<BTreeMap<c_int, usize>> = Mutex::new(BTreeMap::new());
@@ -29,7 +30,7 @@ impl Interrupt {
     /// [`Error::EngineOption`] if it is not a real-time signal, [`Error::SignalTaken`] if the application handles
     /// or ignores it.
     pub(crate) fn take(wanted: Option<i32>) -> Result<Self, Error> {
-        let mut taken = lock();
+        let mut taken = lock(&TAKEN);
         let signal = match wanted {
             Some(signal) => check(signal, &taken)?,
             None => free(&taken)?,
@@ -41,7 +42,7 @@ impl Interrupt {
 
     /// Checks whether [`Self::take`] would succeed, without taking a signal.
     pub(crate) fn check(wanted: Option<i32>) -> Result<(), Error> {
-        let taken = lock();
+        let taken = lock(&TAKEN);
         match wanted {
             Some(signal) => check(signal, &taken).map(drop),
             None => free(&taken).map(drop),
@@ -71,7 +72,7 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        let mut taken = lock();
+        let mut taken = lock(&TAKEN);
         let Some(engines) = taken.get_mut(&self.signal) else { return };
         *engines -= 1;
         if *engines > 0 {
@@ -85,10 +86,6 @@ impl Drop for Interrupt {
             tracing::warn!(signal = self.signal, %error, "cannot give the engine's signal back");
         }
     }
-}
-
-fn lock() -> MutexGuard<'static, BTreeMap<c_int, usize>> {
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check(signal: c_int, taken: &BTreeMap<c_int, usize>) -> Result<c_int, Error> {

@@ -46,6 +46,7 @@ mod loader;
 mod mac;
 mod maps;
 mod memory;
+mod mutex;
 mod netdev;
 mod netlink;
 mod nic_time;

@@ -45,6 +45,13 @@ pub(super) fn fail<T>(at: At, kind: ErrorKind) -> Result<T> {
     Err(Fault { at, kind: Box::new(kind) })
 }
 
+/// Returns the arguments of `name`, which takes `N`.
+pub(super) fn exactly<'a, T, const N: usize>(arguments: &'a [T], name: &str, at: At) -> Result<&'a [T; N]> {
+    let found = arguments.len();
+    <&[T; N]>::try_from(arguments)
+        .or_else(|_| fail(at, ErrorKind::Arguments { name: name.to_owned(), expected: N, found }))
+}
+
 /// The problem. Each message says what is wrong and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ErrorKind {

@@ -162,10 +162,6 @@ impl Sender for NewRenoHost {
     fn log(&self) -> &SenderLog {
         &self.log
     }
-
-    fn cycles(&self) -> u64 {
-        0
-    }
 }
 
 /// A flow of RoCE.
@@ -308,9 +304,5 @@ impl Sender for DcqcnHost {
 
     fn log(&self) -> &SenderLog {
         &self.log
-    }
-
-    fn cycles(&self) -> u64 {
-        0
     }
 }

@@ -20,7 +20,9 @@ pub trait Sender {
     fn log(&self) -> &SenderLog;
 
     /// Returns the number of cycles computed, or 0 for a sender without a clock.
-    fn cycles(&self) -> u64;
+    fn cycles(&self) -> u64 {
+        0
+    }
 }
 
 /// The event by which a sender noticed a loss.

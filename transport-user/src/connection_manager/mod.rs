@@ -15,7 +15,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -81,6 +81,7 @@ pub use session::DEFAULT_PATIENCE;
 pub use session::SessionInfo;
 use session::{Mtus, Session, farewell};
 
+use crate::mutex::lock;
 use crate::parameters::Tuning;
 
 /// Length of the queue of TCP connections that wait to be accepted.
@@ -451,9 +452,4 @@ fn socket_address(address: IpAddr, port: u16, interface_index: u32) -> SocketAdd
         }
         _ => SocketAddr::new(address, port),
     }
-}
-
-/// Locks a mutex. Poisoning is ignored: no holder panics in the middle of a change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

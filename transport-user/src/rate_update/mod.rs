@@ -15,7 +15,7 @@
 //! again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use transport_common::units::Ticks;
 
 use crate::congestion::{AlgorithmChoice, Algorithms, CongestionControl, Placement, SharedAlgorithm};
 use crate::error::Error;
+use crate::mutex::lock;
 use crate::shared::Shared;
 
 mod status;
@@ -274,11 +275,6 @@ impl RateUpdate {
 fn now_nanos() -> u64 {
     // Every Linux has the monotonic clock. The datapath takes its timestamps from the same clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
-}
-
-/// Locks a mutex. Poisoning is ignored: no holder panics in the middle of a change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::Checker;
 use super::scope::Symbol;
 use super::types::{Operand, Place, Type, Value};
-use crate::error::{At, ErrorKind, Result, fail};
+use crate::error::{At, ErrorKind, Result, exactly, fail};
 use crate::ir::{Apply, Arm, NodeKind, Op};
 use crate::syntax::{Action, Direction, Expression, ExpressionKind, Name, Parameter, UnaryOperator};
 
@@ -45,13 +45,7 @@ impl<'p> Checker<'p> {
         };
         match (self.find(name, object.at)?.1, method.text) {
             (Symbol::Table(index), "apply") => {
-                if !arguments.is_empty() {
-                    let found = arguments.len();
-                    return fail(
-                        object.at,
-                        ErrorKind::Arguments { name: name.to_owned(), expected: 0, found },
-                    );
-                }
+                exactly::<_, 0>(arguments, name, object.at)?;
                 self.apply_table(index, object.at).map(drop)
             }
             (Symbol::Register(register, ty), "read") => self.read_register((register, ty), method, arguments),
@@ -75,10 +69,7 @@ impl<'p> Checker<'p> {
         method: Name<'p>,
         arguments: &'p [Expression<'p>],
     ) -> Result<()> {
-        let [result, index] = arguments else {
-            let (name, found) = (method.text.to_owned(), arguments.len());
-            return fail(method.at, ErrorKind::Arguments { name, expected: 2, found });
-        };
+        let [result, index] = exactly(arguments, method.text, method.at)?;
         let index_operand = self.expression_of(index, Type::Bit(32))?;
         let index = self.read(&index_operand, index.at)?;
         let place = self.writable(result)?;
@@ -95,10 +86,7 @@ impl<'p> Checker<'p> {
         method: Name<'p>,
         arguments: &'p [Expression<'p>],
     ) -> Result<()> {
-        let [index, value] = arguments else {
-            let (name, found) = (method.text.to_owned(), arguments.len());
-            return fail(method.at, ErrorKind::Arguments { name, expected: 2, found });
-        };
+        let [index, value] = exactly(arguments, method.text, method.at)?;
         let index_operand = self.expression_of(index, Type::Bit(32))?;
         let value_operand = self.expression_of(value, ty)?;
         let index = self.read(&index_operand, index.at)?;

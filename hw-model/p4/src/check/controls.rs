@@ -3,7 +3,7 @@
 use super::Checker;
 use super::scope::{LiveInstance, Symbol};
 use super::types::{Place, Structure, Type};
-use crate::error::{At, ErrorKind, Result, fail};
+use crate::error::{At, ErrorKind, Result, exactly, fail};
 use crate::ir::{Field, Register, Slot};
 use crate::limits::{MAX_CELLS, MAX_SLOTS, MAX_STRUCT_DEPTH, MAX_TABLES};
 use crate::syntax::{
@@ -131,10 +131,7 @@ impl<'p> Checker<'p> {
         let (_, Symbol::Control(control)) = self.find(name, *at)? else {
             return fail(*at, ErrorKind::NotA { name: name.to_owned(), what: "a control" });
         };
-        if !arguments.is_empty() {
-            let found = arguments.len();
-            return fail(*at, ErrorKind::Arguments { name: name.to_owned(), expected: 0, found });
-        }
+        exactly::<_, 0>(arguments, name, *at)?;
         let TypeKind::Named(ty) = parameter.ty.kind else {
             return not_a(package, "a package with one parameter, a control");
         };
@@ -234,10 +231,7 @@ impl<'p> Checker<'p> {
             let what = "a control, or a register with the type of its cells";
             return fail(at, ErrorKind::NotA { name: control.to_owned(), what });
         };
-        if !instance.arguments.is_empty() {
-            let (name, found) = (name.text.to_owned(), instance.arguments.len());
-            return fail(name_at(instance), ErrorKind::Arguments { name, expected: 0, found });
-        }
+        exactly::<_, 0>(&instance.arguments, name.text, name_at(instance))?;
         let index = self.live_instances.len();
         self.live_instances.push(LiveInstance { control, declared, name: name.text, is_applied: false });
         self.add(name, Symbol::Instance(index))?;
@@ -251,11 +245,7 @@ impl<'p> Checker<'p> {
             let (expected, found) = ("bit<W>, int<W> or bool".to_owned(), self.type_name(ty));
             return fail(cell.at, ErrorKind::Mismatch { expected, found });
         }
-        let [size] = &instance.arguments[..] else {
-            let found = instance.arguments.len();
-            let name = name.text.to_owned();
-            return fail(name_at(instance), ErrorKind::Arguments { name, expected: 1, found });
-        };
+        let [size] = exactly(&instance.arguments, name.text, name_at(instance))?;
         let cells = usize::try_from(self.known_bits(size, Type::Bit(32))?).unwrap_or(usize::MAX);
         let all = self.registers.iter().fold(cells, |all, register| all.saturating_add(register.cells));
         if all > MAX_CELLS || cells == 0 {

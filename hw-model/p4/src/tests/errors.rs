@@ -128,6 +128,17 @@ fn only_variables_are_written() {
 }
 
 #[test]
+fn calls_have_all_their_arguments() {
+    let cells = "register<bit<8>>(4) cells;";
+    assert_eq!(refused("register<bit<8>>() cells;", "y = 1;"), "`cells` takes 1 arguments, found 0");
+    assert_eq!(refused(cells, "cells.read(y);"), "`read` takes 2 arguments, found 1");
+    assert_eq!(refused(cells, "cells.write(1, a, 2); y = 1;"), "`write` takes 2 arguments, found 3");
+    let table = "action one() { y = 1; }
+        table t { key = { a : exact; } actions = { one; } default_action = one(); }";
+    assert_eq!(refused(table, "t.apply(a);"), "`t` takes 0 arguments, found 1");
+}
+
+#[test]
 fn tables_make_sense() {
     let with = |properties: &str| {
         let locals = format!(

@@ -6,13 +6,14 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::super::protocol::answer::ReceiveLimits;
 use super::super::tree::{self, Entry, Kind, LONGEST_LIST};
 use super::disk::{FileSystem, Pulse};
 use super::transfer::{Place, Trouble, is_file_name, is_part, kind};
 use crate::config::ReceiveOptions;
+use crate::mutex::lock;
 
 /// The deepest directory that counts.
 const DEEPEST: usize = 64;
@@ -218,7 +219,7 @@ impl Inbox {
     }
 
     fn space(&self) -> MutexGuard<'_, Space> {
-        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.space)
     }
 }
 

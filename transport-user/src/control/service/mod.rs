@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -21,6 +21,7 @@ use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice, Notices,
     StartError, Terms,
 };
+use crate::mutex::lock;
 use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
@@ -31,6 +32,7 @@ mod link;
 mod operations;
 mod receives;
 mod regions;
+mod semaphores;
 mod served;
 mod serving;
 mod trace;
@@ -256,7 +258,7 @@ impl NodeService {
         let cid = self.inner.manager.connect(peer, what.port, terms).await?;
         if !what.congestion.is_empty() {
             if reconnect {
-                self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(cid, congestion);
+                lock(&self.inner.changed).insert(cid, congestion);
             }
             self.connection(cid.0)?.set_congestion(congestion).await?;
         }
@@ -269,11 +271,7 @@ impl NodeService {
         if !change.is_empty() {
             let congestion = self.changed(&connection.congestion(), change)?;
             if self.inner.manager.reconnects(Cid(*cid)) {
-                self.inner
-                    .changed
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(Cid(*cid), congestion);
+                lock(&self.inner.changed).insert(Cid(*cid), congestion);
             }
             let set = tokio::time::timeout(CLOSING, connection.set_congestion(congestion)).await;
             set.map_err(|_| {
@@ -354,7 +352,7 @@ impl NodeService {
     /// Gives the connection that takes the place of a lost one the congestion control that was set for that one.
     fn take_over(self, lost: Cid, by: Cid) {
         let congestion = {
-            let mut changed = self.inner.changed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut changed = lock(&self.inner.changed);
             let Some(congestion) = changed.remove(&lost) else { return };
             changed.insert(by, congestion);
             congestion
@@ -427,7 +425,7 @@ async fn take_notices(service: Weak<Inner>, mut notices: Notices) {
                 inner.transfers.connection_ended(cid);
                 inner.receives.connection_ended(cid);
                 if !inner.manager.reconnecting().iter().any(|lost| lost.cid == cid.0) {
-                    inner.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(&cid);
+                    lock(&inner.changed).remove(&cid);
                 }
             }
             Notice::Replaced { lost, by } => NodeService { inner }.take_over(lost, by),

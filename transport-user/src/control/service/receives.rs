@@ -1,7 +1,7 @@
 //! The receives that local programs posted, and the messages that arrived in them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use transport_common::ids::Cid;
@@ -11,6 +11,7 @@ use super::super::protocol::answer::{Content, Receive, ReceiveState};
 use super::super::protocol::request;
 use super::super::protocol::{Failure, Hex, INLINE_LIMIT};
 use super::NodeService;
+use crate::mutex::lock;
 use crate::{Connection, MemoryRegion, OperationError, Received};
 
 /// Number of receives that are kept per connection. Beyond it, the oldest completed receives are dropped.
@@ -280,10 +281,6 @@ impl Entry {
             error: failure.map(|failure| failure.text),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

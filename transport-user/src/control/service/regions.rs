@@ -1,7 +1,7 @@
 //! Regions that local programs registered.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use transport_common::ids::RKey;
 
@@ -10,6 +10,7 @@ use super::super::protocol::answer::{self, Content, Deregistered, Written};
 use super::super::protocol::request::{self, Right};
 use super::NodeService;
 use super::buffers::copy;
+use crate::mutex::lock;
 use crate::{Access, MemoryRegion};
 
 /// Longest name of a region.
@@ -22,7 +23,7 @@ pub(super) struct RegionTable(Mutex<BTreeMap<u32, MemoryRegion>>);
 impl RegionTable {
     /// Keeps a region until it is removed.
     pub(super) fn insert(&self, region: MemoryRegion) {
-        self.lock().insert(region.key().0, region);
+        lock(&self.0).insert(region.key().0, region);
     }
 
     /// Returns the region with this key.
@@ -30,15 +31,11 @@ impl RegionTable {
     /// # Errors
     /// No region that was registered by `tiercel` has this key.
     pub(super) fn get(&self, rkey: u32) -> Result<MemoryRegion, Failure> {
-        self.lock().get(&rkey).cloned().ok_or_else(|| unknown(rkey))
+        lock(&self.0).get(&rkey).cloned().ok_or_else(|| unknown(rkey))
     }
 
     fn remove(&self, rkey: u32) -> Result<MemoryRegion, Failure> {
-        self.lock().remove(&rkey).ok_or_else(|| unknown(rkey))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, MemoryRegion>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).remove(&rkey).ok_or_else(|| unknown(rkey))
     }
 }
 

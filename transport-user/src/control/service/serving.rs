@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::connection_manager::PeerSource;
+use crate::mutex::lock;
 
 /// Tasks for one peer, and for all of them.
 const TASKS_EACH: usize = 16;
@@ -28,7 +29,7 @@ impl Serving {
     /// Returns a place for another task of this peer, if there is one.
     pub(super) fn begin(&self, peer: IpAddr) -> Option<Place> {
         let peer = PeerSource::of(peer);
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.0);
         let all: usize = tasks.values().sum();
         let of_peer = tasks.entry(peer).or_default();
         if *of_peer >= TASKS_EACH || all >= TASKS {
@@ -44,7 +45,7 @@ impl Serving {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.tasks);
         if let Some(of_peer) = tasks.get_mut(&self.peer) {
             *of_peer -= 1;
             if *of_peer == 0 {

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::protocol::answer::{RunningTrace, Stopping, TraceEnd, TraceState, Traced};
 use super::super::protocol::{FailureKind, request};
 use super::{Failure, NodeService, ProgressSender, absolute};
+use crate::mutex::lock;
 use crate::{Error, TraceOptions, TraceReport};
 
 /// Interval at which the progress of a trace is read.
@@ -109,10 +110,6 @@ async fn blocking<T: Send + 'static>(
         Ok(outcome) => Ok(outcome?),
         Err(error) => Err(Failure::new(FailureKind::Node, error.to_string())),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! The threads that do file work. Their number is bounded, and so is the part of them that one file system can hold up.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use super::super::semaphores::Semaphores;
 
 /// Lanes of local clients, and of these at most for files of one mount.
 const LOCAL: usize = 32;
@@ -41,7 +42,7 @@ pub(crate) struct Lanes {
     local: Arc<Semaphore>,
     peers: Arc<Semaphore>,
     /// Local lanes by mount. One mount that does not answer leaves lanes for the others.
-    mounts: Arc<Mutex<HashMap<u64, Weak<Semaphore>>>>,
+    mounts: Arc<Semaphores<u64>>,
     patience: Duration,
 }
 
@@ -118,14 +119,7 @@ impl Lanes {
 
     fn mount(&self, file: Option<BorrowedFd<'_>>) -> Arc<Semaphore> {
         let id = file.and_then(|file| mount_of(file).ok()).unwrap_or(0);
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        mounts.retain(|_, lanes| lanes.strong_count() > 0);
-        let known = mounts.get(&id).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let new = Arc::new(Semaphore::new(LOCAL_EACH_MOUNT));
-            mounts.insert(id, Arc::downgrade(&new));
-            new
-        })
+        self.mounts.of(id, LOCAL_EACH_MOUNT)
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -25,6 +25,7 @@ use super::super::server::ProgressSender;
 use super::disk::{FileSystem, Job, Lane, NoAnswer};
 use crate::connection_manager::{FileMessage, PeerSource, Sparse, Via};
 use crate::memory;
+use crate::mutex::lock;
 
 mod layout;
 mod part;
@@ -118,7 +119,7 @@ impl Transfers {
     }
 
     fn begin(&self, (cid, transfer): (Cid, u64), begun_by: Option<PeerSource>) -> Result<Steps<'_>, Failure> {
-        let mut routes = self.lock();
+        let mut routes = lock(&self.0);
         if let Some(peer) = begun_by {
             let served = routes.values().filter(|route| route.begun_by.is_some()).count();
             let of_peer = routes.values().filter(|route| route.begun_by == Some(peer)).count();
@@ -150,7 +151,7 @@ impl Transfers {
     /// full, the transfer ends: the peer sent more steps than a transfer has.
     pub(super) fn deliver(&self, cid: Cid, step: FileMessage) -> Option<FileMessage> {
         let key = (cid, step.transfer());
-        let mut routes = self.lock();
+        let mut routes = lock(&self.0);
         let Some(route) = routes.get(&key) else { return Some(step) };
         if route.steps.try_send(step).is_err() {
             route.overrun.store(true, Ordering::Relaxed);
@@ -161,11 +162,7 @@ impl Transfers {
 
     /// Ends all transfers of a connection that has ended.
     pub(super) fn connection_ended(&self, cid: Cid) {
-        self.lock().retain(|(of, _), _| *of != cid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Cid, u64), Route>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).retain(|(of, _), _| *of != cid);
     }
 }
 
@@ -225,7 +222,7 @@ fn with_leftovers(mut failure: Failure, cid: Cid, left: u64, what: &str) -> Fail
 
 impl Drop for Steps<'_> {
     fn drop(&mut self) {
-        self.transfers.lock().remove(&self.key);
+        lock(&self.transfers.0).remove(&self.key);
     }
 }
 

@@ -1,13 +1,11 @@
 //! The order of the transfers that this node begins: they wait for their turn instead of being refused by the peer.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use transport_common::ids::Cid;
 
+use super::super::semaphores::Semaphores;
 use super::SERVED_EACH;
 use super::trouble::Trouble;
 use crate::connection_manager::PeerSource;
@@ -17,12 +15,9 @@ use crate::control::server::ProgressSender;
 /// that goes.
 #[derive(Debug, Default)]
 pub(in super::super) struct Turns {
-    connections: Queues<Cid>,
-    peers: Queues<PeerSource>,
+    connections: Semaphores<Cid>,
+    peers: Semaphores<PeerSource>,
 }
-
-#[derive(Debug)]
-struct Queues<K>(Mutex<HashMap<K, Weak<Semaphore>>>);
 
 /// The turn of a transfer. Dropping it lets the next one go.
 #[derive(Debug)]
@@ -57,25 +52,6 @@ impl Turns {
             turn = turn => turn.ok_or(Trouble::Cancelled),
             () = progress.unwanted() => Err(Trouble::Cancelled),
         }
-    }
-}
-
-impl<K> Default for Queues<K> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<K: Eq + Hash> Queues<K> {
-    fn of(&self, key: K, places: usize) -> Arc<Semaphore> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.retain(|_, queue| queue.strong_count() > 0);
-        let known = queues.get(&key).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let new = Arc::new(Semaphore::new(places));
-            queues.insert(key, Arc::downgrade(&new));
-            new
-        })
     }
 }
 

@@ -246,7 +246,7 @@ async fn one_run(role: Role, via: Via, fault: Fault, step: usize) -> bool {
     assert!(left.is_ok() && right.is_ok(), "{told}: the other transfer: {left:?} {right:?}");
     assert!(honest_took < SAY_WAITING, "{told}: the other transfer took {honest_took:?}");
     assert!(std::fs::read(other.path("to")).unwrap() == content(20_000), "{told}");
-    assert!(transfers.lock().is_empty(), "{told}: a transfer is left");
+    assert!(lock(&transfers.0).is_empty(), "{told}: a transfer is left");
 
     let scene = &pair.scene;
     let misbehaviour = scene.right.misbehaviour.as_ref().unwrap();
