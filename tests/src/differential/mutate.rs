@@ -164,7 +164,7 @@ impl Case {
             latest,
             probe,
             reordered: rng.random_range(0..2),
-            reserved: 0,
+            news: 0,
         };
         if rng.random() {
             c.delivery.retransmit = Deadline::at(last);

@@ -6,11 +6,11 @@ use super::{Entry, Output};
 use crate::congestion::control::Congestion;
 use crate::counters::Counter;
 use crate::packet_delivery::{
-    self, Acknowledgement, Context, Delivery, Found, NackVerdict, Round, TxPacket, Window,
+    self, Acknowledgement, Context, Delivery, Found, NackVerdict, TxPacket, Window,
 };
 use crate::queues::{QueuePair, Queues};
 use crate::transaction::CompletionCode;
-use crate::units::Ticks;
+use crate::units::{FalconTime, Ticks};
 use crate::verifier::walked_once;
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
@@ -34,7 +34,7 @@ impl<Q: Queues> Context for Owner<'_, Q> {
     fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window) {
         match self.queues.page() {
             Some(page) => acknowledge_window(self.entry, ack, page, window.index() as u32),
-            None => acknowledge_recorded_window(self, ack, window),
+            None => acknowledge_recorded_window(self.entry, self.queues, ack, window),
         }
     }
 
@@ -72,7 +72,9 @@ pub(super) struct Reporter<'a, Q> {
     pub(super) owner: Owner<'a, Q>,
     pub(super) packet: &'a Packet,
     pub(super) output: &'a mut Output,
-    pub(super) round: Round,
+    pub(super) now: FalconTime,
+    /// The acknowledgement measures the round trip.
+    pub(super) is_new: bool,
 }
 
 impl<Q: Queues> Context for Reporter<'_, Q> {
@@ -107,25 +109,30 @@ impl<Q: Queues> Context for Reporter<'_, Q> {
     }
 
     #[inline(always)]
-    fn loss_age(&self) -> Ticks {
-        self.owner.entry.connection.congestion.loss_age(self.round.rtt, self.owner.queues.settings())
+    fn accepted(&mut self) {
+        let Entry { connection: c, tables } = &mut *self.owner.entry;
+        tables.statistics.acks_received += 1;
+        self.is_new = c.congestion.sample_rtt(self.packet);
+    }
+
+    #[inline(always)]
+    fn loss_age(&self, rtt: Ticks) -> Ticks {
+        self.owner.entry.connection.congestion.loss_age(rtt, self.owner.queues.settings())
     }
 
     #[inline(always)]
     fn measure(&mut self, found: Found) {
         let Entry { connection: c, tables } = &mut *self.owner.entry;
-        tables.statistics.acks_received += 1;
-        let mut is_new = c.congestion.sample_rtt(self.packet);
         if let Some(verdict) = found.nack {
             tables.statistics.nacks_received += 1;
             match verdict {
                 NackVerdict::Ignored => self.output.report.raised.raise(Counter::NackIgnored),
-                NackVerdict::WaitsStill => is_new = false,
+                NackVerdict::WaitsStill => self.is_new = false,
                 NackVerdict::Waits | NackVerdict::Refused => {}
             }
         }
-        if is_new {
-            let at = (self.owner.queues.settings(), self.round.now);
+        if self.is_new {
+            let at = (self.owner.queues.settings(), self.now);
             c.congestion.on_acknowledgement(&mut self.output.event, self.packet, found.lost, at);
             self.output.report.delays = 1;
             self.output.report.decide = 1;
@@ -135,8 +142,13 @@ impl<Q: Queues> Context for Reporter<'_, Q> {
 
 /// A function of its own, because there are two windows.
 #[inline(never)]
-fn acknowledge_recorded_window<Q: Queues>(owner: &mut Owner<'_, Q>, ack: &Acknowledgement, window: Window) {
-    packet_delivery::acknowledge_lane(owner, ack, window);
+fn acknowledge_recorded_window<Q: Queues>(
+    entry: &mut Entry,
+    queues: &Q,
+    ack: &Acknowledgement,
+    window: Window,
+) {
+    packet_delivery::acknowledge_lane(&mut Owner { entry, queues }, ack, window);
 }
 
 walked_once! {

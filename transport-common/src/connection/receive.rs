@@ -5,7 +5,7 @@ use super::application::Application;
 use super::{Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests, sender};
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{self, AckVerdict, Arrival, Explicit, Round, Window};
+use crate::packet_delivery::{self, AckVerdict, Arrival, Round, Window};
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Held};
 use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
@@ -62,17 +62,12 @@ impl Entry {
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
         let Step { input, output, .. } = s;
         let packet = &input.packet;
-        let round = Round { now, rtt: packet.arrival.ticks().since(packet.t1) };
-        let mut reporter = Reporter { owner: Owner { entry: self, queues }, packet, output, round };
-        let (ack, explicit) = (&packet.acknowledgement, Explicit::of(packet));
-        let (verdict, late) = packet_delivery::acknowledge_explicit(&mut reporter, ack, explicit, round);
-        match verdict {
-            AckVerdict::Stale => output.report.raised.raise(Counter::AckStale),
-            AckVerdict::Invalid => output.report.raised.raise(Counter::AckInvalid),
-            _ => {}
-        }
-        if late && packet.kind == PacketType::Eack {
-            output.event.eack_drop = 1;
+        let owner = Owner { entry: self, queues };
+        let mut reporter = Reporter { owner, packet, output, now, is_new: false };
+        match packet_delivery::acknowledge_explicit(&mut reporter, packet, now) {
+            Ok(late) => output.event.eack_drop |= (late && packet.kind == PacketType::Eack) as u8,
+            Err(AckVerdict::Stale) => output.report.raised.raise(Counter::AckStale),
+            Err(_) => output.report.raised.raise(Counter::AckInvalid),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Processing of received acknowledgements: piggybacked bases, BACK, EACK, NACK (F-9.2.3, F-9.2.4).
 
+use super::tables::packet;
 use super::transmit_window::packet_index;
 use super::{Delivery, PacketDelivery, PacketFlags, PacketTables, PathClock, TxPacket, Window};
 use crate::bitmap::Bitmap128;
@@ -127,7 +128,7 @@ impl PacketDelivery {
         now: FalconTime,
         rto: Ticks,
     ) -> NackVerdict {
-        let packet = super::packet(packets, nack.window, nack.psn);
+        let packet = packet(packets, nack.window, nack.psn);
         let w = &mut self.lane(nack.window).tx;
         let offset = nack.psn.distance_from(w.base);
         if offset >= w.in_flight() || w.acknowledged.get(offset) {

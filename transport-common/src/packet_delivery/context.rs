@@ -3,21 +3,12 @@
 
 use super::{
     AckVerdict, Acknowledgement, Delivery, DeliveryTables, NackReport, NackVerdict, PacketDelivery,
-    PathTimes, TxPacket, Window, rack,
+    PathClock, Round, TxPacket, Window, rack,
 };
 use crate::units::{FalconTime, Ticks};
 use crate::verifier::bounded;
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
-
-/// The times of the path that congestion control keeps.
-pub trait PathClock {
-    /// Returns the retransmission timeout.
-    fn rto(&self) -> Ticks;
-
-    /// Returns the times for RACK-TLP. Asked only while that is on.
-    fn times(&self, now: FalconTime) -> PathTimes;
-}
 
 /// The owner of packet delivery and of what the packets carry, while it processes an acknowledgement.
 pub trait Context {
@@ -48,48 +39,21 @@ pub trait Context {
     #[inline(always)]
     fn refused(&mut self, _packet: TxPacket) {}
 
-    /// Returns how old the last copy of a packet must be that an EACK shows to be lost (F-9.1.4-2).
+    /// Learns that an explicit acknowledgement is neither stale nor invalid.
     #[inline(always)]
-    fn loss_age(&self) -> Ticks {
-        Ticks(0)
+    fn accepted(&mut self) {}
+
+    /// Returns how old the last copy of a packet must be that an EACK shows to be lost. `rtt` is the round trip that the
+    /// EACK measures (F-9.1.4-2).
+    #[inline(always)]
+    fn loss_age(&self, rtt: Ticks) -> Ticks {
+        rtt
     }
 
     /// Takes what an explicit acknowledgement says to congestion control, with its measurements. RACK-TLP follows, and
     /// uses these (RFC 8985, 6.2, step 1).
     #[inline(always)]
     fn measure(&mut self, _found: Found) {}
-}
-
-/// When an acknowledgement arrived, and the round trip that its T1 measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round {
-    /// Now.
-    pub now: FalconTime,
-    /// The round trip time. A piggyback has no T1: then this is the longest time.
-    pub rtt: Ticks,
-}
-
-/// What an explicit acknowledgement has beside bases and bitmaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Explicit {
-    /// Nothing: a BACK.
-    Back,
-    /// An EACK: it shows what is lost.
-    Eack,
-    /// A NACK.
-    Nack(NackReport),
-}
-
-impl Explicit {
-    /// Returns what a BACK, an EACK or a NACK has.
-    #[inline(always)]
-    pub const fn of(packet: &Packet) -> Self {
-        match packet.kind {
-            PacketType::Eack => Self::Eack,
-            PacketType::Nack => Self::Nack(NackReport::of(packet)),
-            _ => Self::Back,
-        }
-    }
 }
 
 /// What packet delivery found in an explicit acknowledgement.
@@ -105,66 +69,64 @@ pub struct Found {
 /// shows to be lost. One that is not [`AckVerdict::Applied`] changes nothing.
 #[inline(always)]
 pub fn acknowledge<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> AckVerdict {
-    let (verdict, news) = apply(context, ack, round);
-    if news {
-        let (delivery, clock) = context.delivery();
+    let verdict = apply(context, ack, round);
+    let (delivery, clock) = context.delivery();
+    if delivery.state.has_rack() {
         find_late(delivery.state, delivery.tables, clock, round.now);
     }
     verdict
 }
 
 /// Processes a BACK, an EACK or a NACK: as [`acknowledge`], and what it shows or refuses beyond that (F-9.2.3,
-/// F-9.2.4). Returns also whether RACK-TLP found a lost packet.
+/// F-9.2.4). Returns whether RACK-TLP found a lost packet.
+///
+/// # Errors
+/// The verdict on an acknowledgement that is stale or invalid, and changed nothing.
 #[inline(always)]
 pub fn acknowledge_explicit<C: Context>(
     context: &mut C,
-    ack: &Acknowledgement,
-    explicit: Explicit,
-    round: Round,
-) -> (AckVerdict, bool) {
-    let (verdict, news) = apply(context, ack, round);
+    packet: &Packet,
+    now: FalconTime,
+) -> Result<bool, AckVerdict> {
+    let ack = &packet.acknowledgement;
+    let rtt = packet.arrival.ticks().since(packet.t1);
+    let verdict = apply(context, ack, Round { now, rtt });
     if matches!(verdict, AckVerdict::Stale | AckVerdict::Invalid) {
-        return (verdict, false);
+        return Err(verdict);
     }
+    context.accepted();
     let mut found = Found { lost: false, nack: None };
-    match explicit {
-        Explicit::Back => {}
-        Explicit::Eack => {
-            let age = context.loss_age();
-            found.lost = context.delivery().0.detect_loss(ack, round.now, age);
+    if packet.kind == PacketType::Eack {
+        let age = context.loss_age(rtt);
+        found.lost = context.delivery().0.detect_loss(ack, now, age);
+    } else if packet.kind == PacketType::Nack {
+        let nack = NackReport::of(packet);
+        let (mut delivery, clock) = context.delivery();
+        let verdict = delivery.on_nack(&nack, clock, now);
+        if verdict == NackVerdict::Refused {
+            let packet = *delivery.tables.packet(nack.window, nack.psn);
+            context.refused(packet);
         }
-        Explicit::Nack(nack) => {
-            let (mut delivery, clock) = context.delivery();
-            let verdict = delivery.on_nack(&nack, clock, round.now);
-            if verdict == NackVerdict::Refused {
-                let packet = *delivery.tables.packet(nack.window, nack.psn);
-                context.refused(packet);
-            }
-            found.nack = Some(verdict);
-        }
+        found.nack = Some(verdict);
     }
     context.measure(found);
-    if !news {
-        return (verdict, false);
-    }
     let (delivery, clock) = context.delivery();
-    (verdict, find_late(delivery.state, delivery.tables, clock, round.now))
+    Ok(delivery.state.has_rack() && find_late(delivery.state, delivery.tables, clock, now))
 }
 
-/// Judges an acknowledgement, and applies it to both windows. Returns also whether RACK-TLP sees news in it.
+/// Judges an acknowledgement, and applies it to both windows.
 #[inline(always)]
-fn apply<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> (AckVerdict, bool) {
+fn apply<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> AckVerdict {
     let (delivery, clock) = context.delivery();
     if delivery.state.knows(ack) {
-        return (AckVerdict::Known, false);
+        return AckVerdict::Known;
     }
     let verdict = delivery.state.judge(ack);
     if verdict != AckVerdict::Applied {
-        return (verdict, false);
+        return verdict;
     }
-    let mut news = false;
     if delivery.state.has_rack() {
-        news = rack::note_delivered(delivery.state, delivery.tables, ack, clock, &round);
+        rack::note_delivered(delivery.state, delivery.tables, ack, clock, &round);
     }
     if ack.selective != 0 || ack.data_base != delivery.state.data().tx.base {
         context.acknowledge_lane(ack, Window::Data);
@@ -173,7 +135,7 @@ fn apply<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> (A
         context.acknowledge_lane(ack, Window::Request);
     }
     context.applied();
-    (verdict, news)
+    AckVerdict::Applied
 }
 
 /// Applies an acknowledgement, which was judged before, to one window, and tells its owner of each packet that is newly

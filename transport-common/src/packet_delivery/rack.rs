@@ -9,101 +9,16 @@
 
 use super::transmit_window::packet_index;
 use super::{
-    Acknowledgement, DeliveryTables, PacketDelivery, PacketFlags, PacketTable, PacketTables, PathClock,
-    Resend, Round, Tuning, Window,
+    Acknowledgement, DeliveryTables, Latest, PacketDelivery, PacketFlags, PacketTable, PacketTables,
+    PathClock, PathTimes, Probe, Rack, Resend, Round, Tuning, Window, tables,
 };
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh, walked_once};
-use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
 
 /// A longer round trip is none. Times are compared modulo 2^32 ticks.
 const LONGEST: Ticks = Ticks(1 << 30);
-
-/// The most recently sent of the delivered packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
-#[repr(u8)]
-pub enum Latest {
-    /// Not known.
-    #[default]
-    None = 0,
-    /// It was in the data window.
-    Data = 1,
-    /// It was in the request window.
-    Request = 2,
-}
-
-/// The probe of the last packet. There is one until something new is delivered (RFC 8985, 7.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
-#[repr(u8)]
-pub enum Probe {
-    /// None was queued since the last news.
-    #[default]
-    None = 0,
-    /// It is in the data window and waits for the gate.
-    QueuedData = 1,
-    /// It is in the request window and waits for the gate.
-    QueuedRequest = 2,
-    /// It was sent, or is not needed any more.
-    Sent = 3,
-}
-
-impl Probe {
-    /// Returns the window of a probe that waits for the gate.
-    #[inline(always)]
-    const fn queued(self) -> Option<Window> {
-        if matches!(self, Self::QueuedData) {
-            Some(Window::Data)
-        } else if matches!(self, Self::QueuedRequest) {
-            Some(Window::Request)
-        } else {
-            None
-        }
-    }
-}
-
-/// State of RACK-TLP for both windows. It is stored beside the context, with the packets. All 0 while it is off.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
-pub struct Rack {
-    /// Bit n: the peer has received data packet `received_base` + n. It may not be acknowledged yet.
-    pub received: Bitmap128,
-    /// Base of `received`. The window's base may be past it.
-    pub received_base: Psn,
-    /// When the most recently sent of the delivered packets was sent. This and the next two are valid with
-    /// [`latest`](Self::latest).
-    pub sent: FalconTime,
-    /// Its PSN.
-    pub psn: Psn,
-    /// The time from then until its delivery was known.
-    pub rtt: Ticks,
-    /// A probe is sent at this time, if nothing arrives before.
-    pub probe_at: Deadline,
-    /// PSN of the last probe.
-    pub probe_psn: Psn,
-    /// The most recently sent of the delivered packets.
-    pub latest: Latest,
-    /// The probe.
-    pub probe: Probe,
-    /// 1: a packet arrived after a later one of its window, without a retransmission.
-    pub reordered: u8,
-    /// Always 0.
-    pub reserved: u8,
-}
-
-/// Times of the path that RACK-TLP uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathTimes {
-    /// Now.
-    pub now: FalconTime,
-    /// Smallest round trip time of the last seconds; 0 before the first measurement.
-    pub min_rtt: Ticks,
-    /// Smoothed round trip time; 0 before the first measurement.
-    pub smoothed_rtt: Ticks,
-    /// Retransmission timeout.
-    pub rto: Ticks,
-}
 
 /// One search of a window for deliveries.
 struct Search<'a> {
@@ -117,7 +32,7 @@ struct Search<'a> {
 
 impl Rack {
     /// Notes what an acknowledgement shows to be delivered of one window: the packets that it acknowledges and, in the
-    /// data window, what the peer has received. Returns whether anything of that is new.
+    /// data window, what the peer has received.
     #[inline(always)]
     fn note_window(
         &mut self,
@@ -126,7 +41,7 @@ impl Rack {
         ack: &Acknowledgement,
         window: Window,
         times: &PathTimes,
-    ) -> bool {
+    ) {
         let w = &delivery.lanes[window.index()].tx;
         let (base, selected) = match window {
             Window::Data => (ack.data_base, ack.data_acknowledged.or(ack.data_received)),
@@ -142,10 +57,11 @@ impl Rack {
             self.received_base = w.base;
         }
         let new = delivered.and_not(known);
-        let news = advance != 0 || !new.is_zero();
+        if advance != 0 || !new.is_zero() {
+            self.news = 1;
+        }
         let search = Search { window, base: w.base, highest: known.top(), times };
         self.note_all(&packets[window.index()], new, &search);
-        news
     }
 
     #[inline(never)]
@@ -168,6 +84,10 @@ impl Rack {
         packets: &mut PacketTables,
         times: &PathTimes,
     ) -> bool {
+        if self.news == 0 {
+            return false;
+        }
+        self.news = 0;
         let in_flight = in_flight(delivery);
         // A new packet is sent later than all that arrived. The times would wrap while nothing is sent.
         if in_flight == 0 || times.now.since(self.sent) > LONGEST {
@@ -326,7 +246,7 @@ impl Rack {
     /// has claimed the packet. Returns whether it is the probe: then it is neither.
     #[inline(never)]
     pub(super) fn book(&mut self, packets: &mut PacketTables, resend: Resend, timed_out: bool) -> bool {
-        super::packet(packets, resend.window, resend.psn).flags |= PacketFlags::RESENT;
+        tables::packet(packets, resend.window, resend.psn).flags |= PacketFlags::RESENT;
         if self.probe_psn != resend.psn || self.probe.queued() != Some(resend.window) {
             return false;
         }
@@ -380,8 +300,7 @@ impl Rack {
     }
 }
 
-/// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered. Returns whether
-/// anything of that is new.
+/// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered.
 #[inline(never)]
 pub(super) fn note_delivered<C: PathClock>(
     delivery: &PacketDelivery,
@@ -389,13 +308,12 @@ pub(super) fn note_delivered<C: PathClock>(
     ack: &Acknowledgement,
     clock: &C,
     round: &Round,
-) -> bool {
+) {
     let mut times = clock.times(round.now);
     // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
     times.min_rtt = times.min_rtt.min(round.rtt);
-    let data = note_window(tables, delivery, ack, &times, Window::Data.index() as u32);
-    let request = note_window(tables, delivery, ack, &times, Window::Request.index() as u32);
-    data || request
+    note_window(tables, delivery, ack, &times, Window::Data.index() as u32);
+    note_window(tables, delivery, ack, &times, Window::Request.index() as u32);
 }
 
 /// Starts the probe timeout again, because a packet is sent. Never inlined: it is rare, and packets are sent in several
@@ -419,9 +337,9 @@ walked_once! {
         ack: &Acknowledgement,
         times: &PathTimes;
         window: u32
-    ) -> bool {
+    ) -> () {
         let DeliveryTables { packets, rack, .. } = tables;
-        rack.note_window(delivery, packets, ack, Window::from_index(window), times)
+        rack.note_window(delivery, packets, ack, Window::from_index(window), times);
     }
 }
 

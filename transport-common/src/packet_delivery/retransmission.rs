@@ -1,24 +1,16 @@
 //! Early retransmission (F-9.1.4), retransmission by timeout (F-9.1.5), and the choice of the packet to resend.
 
+use super::tables::packet;
 use super::transmit_window::packet_index;
 use super::{
     Acknowledgement, Delivery, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTable, PacketTables,
-    PathClock, TxPacket, Window, packet,
+    PathClock, Resend, TxPacket, Window,
 };
 use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh, walked_once};
 use crate::wire::resync::ResyncCode;
-
-/// A packet to resend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resend {
-    /// Its window.
-    pub window: Window,
-    /// Its PSN.
-    pub psn: Psn,
-}
 
 /// Reason why a packet is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,14 @@ use bytemuck::Zeroable;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
-    self, AckVerdict, Acknowledgement, Arrival, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables,
-    Explicit, Found, Gate, Lane, NackReport, NackVerdict, PACKETS, PacketDelivery, PacketFlags, PathClock,
-    PathTimes, REQUEST_WINDOW, ReceiveWindow, Round, TransmitWindow, Tuning, TxPacket, Window,
+    self, AckVerdict, Acknowledgement, Arrival, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Found,
+    Gate, Lane, NackVerdict, PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW,
+    ReceiveWindow, Round, TransmitWindow, Tuning, TxPacket, Window,
 };
-use transport_common::units::{FalconTime, Fcwnd, Ticks};
+use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 use transport_common::wire::nack::{NackCode, rnr_timeout};
+use transport_common::wire::packet::Packet;
 use transport_common::wire::resync::ResyncCode;
 
 const RTO: Ticks = Ticks(1000);
@@ -47,10 +48,6 @@ impl Context for Part {
 
     fn acknowledged(&mut self, packet: TxPacket) {
         self.acknowledged.push(packet.rsn.0);
-    }
-
-    fn loss_age(&self) -> Ticks {
-        Ticks(100)
     }
 
     fn measure(&mut self, found: Found) {
@@ -92,11 +89,13 @@ impl Part {
         core::mem::take(&mut self.acknowledged)
     }
 
-    /// Receives an explicit acknowledgement, which is valid. Returns what it shows.
-    fn explicit(&mut self, ack: &Acknowledgement, explicit: Explicit, ticks: u32) -> Found {
-        let round = Round { now: START.after(Ticks(ticks)), rtt: Ticks(100) };
-        let (_, late) = packet_delivery::acknowledge_explicit(self, ack, explicit, round);
-        assert!(!late, "only RACK-TLP finds late packets");
+    /// Receives an explicit acknowledgement, which is valid and measures 100 ticks. Returns what it shows.
+    fn explicit(&mut self, packet: Packet, ticks: u32) -> Found {
+        let now = START.after(Ticks(ticks));
+        let arrival = Picoseconds(u64::from(now.0) << Ticks::PICOS_SHIFT);
+        let packet = Packet { t1: FalconTime(now.0 - 100), arrival, ..packet };
+        let late = packet_delivery::acknowledge_explicit(self, &packet, now);
+        assert_eq!(late, Ok(false), "only RACK-TLP finds late packets");
         self.found.take().expect("a valid acknowledgement is measured")
     }
 
@@ -116,9 +115,16 @@ impl Part {
     }
 
     fn nack(&mut self, psn: u32, code: NackCode, ticks: u32) -> NackVerdict {
-        let nack = NackReport { psn: Psn(psn), window: Window::Data, code, rnr_timeout_code: 14 };
         let [data, request] = self.delivery.lanes.map(|lane| lane.tx.base.0);
-        let found = self.explicit(&bases(data, request), Explicit::Nack(nack), ticks);
+        let nack = Packet {
+            kind: PacketType::Nack,
+            psn,
+            nack_code: code,
+            rnr_timeout_code: 14,
+            acknowledgement: bases(data, request),
+            ..Packet::default()
+        };
+        let found = self.explicit(nack, ticks);
         found.nack.expect("the verdict on a NACK")
     }
 }
@@ -176,8 +182,9 @@ fn it_returns_whether_packets_are_lost() {
         part.send(PacketType::PushData, rsn, 0);
     });
     let received = Bitmap128::bit(3);
-    let eack = Acknowledgement { selective: 1, data_received: received, ..bases(300, 100) };
-    let detect = |part: &mut Part, ticks| part.explicit(&eack, Explicit::Eack, ticks).lost;
+    let acknowledgement = Acknowledgement { selective: 1, data_received: received, ..bases(300, 100) };
+    let eack = Packet { kind: PacketType::Eack, acknowledgement, ..Packet::default() };
+    let detect = |part: &mut Part, ticks| part.explicit(eack, ticks).lost;
     assert!(detect(&mut part, 99), "the distance shows loss");
     assert!(!part.delivery.has_retransmissions(), "but the copies are younger than a round trip");
     detect(&mut part, 100);

@@ -5,12 +5,13 @@ use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
-    self, Acknowledgement, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Explicit, Gate, Lane,
-    Latest, PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW, ReceiveWindow, Round,
+    self, Acknowledgement, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Gate, Lane, Latest,
+    PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW, ReceiveWindow,
     TransmitWindow, Tuning, TxPacket, Window,
 };
-use transport_common::units::{Deadline, FalconTime, Ticks};
+use transport_common::units::{Deadline, FalconTime, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
+use transport_common::wire::packet::Packet;
 
 /// Just before the wrap, so that times pass it.
 const START: FalconTime = FalconTime(u32::MAX - 300);
@@ -85,15 +86,17 @@ impl End {
     /// Numbers count from the first packet ever. Returns whether something is lost.
     fn eack(&mut self, (data, request): (u32, u32), received: &[u32], ticks: u32) -> bool {
         let received = received.iter().fold(Bitmap128::ZERO, |all, n| all.with(n - data));
-        let ack = Acknowledgement {
+        let acknowledgement = Acknowledgement {
             data_base: Psn(DATA).add(data),
             request_base: Psn(REQUEST).add(request),
             selective: 1,
             data_received: received,
             ..Acknowledgement::default()
         };
-        let round = Round { now: at(ticks), rtt: Ticks(u32::MAX) };
-        packet_delivery::acknowledge_explicit(self, &ack, Explicit::Eack, round).1
+        // It measures the longest time: RACK-TLP uses the path's smallest.
+        let (t1, arrival) = (FalconTime(1), Picoseconds(0));
+        let packet = Packet { kind: PacketType::Eack, acknowledgement, t1, arrival, ..Packet::default() };
+        packet_delivery::acknowledge_explicit(self, &packet, at(ticks)).expect("a valid EACK")
     }
 
     fn timer(&mut self, ticks: u32) {
