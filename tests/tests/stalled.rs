@@ -1,14 +1,14 @@
 //! What a node does when a disk stalls, or the reader of its log.
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome, program};
@@ -153,7 +153,8 @@ fn a_stalled_disk_stops_nothing_else() -> Result<()> {
 }
 
 /// The disk under the file of a trace stalls. The node writes that file, on a thread of its own: the traced connection and another
-/// one work on, with or without the command that has asked for the trace. When the disk answers again, the trace is completed.
+/// one work on, with or without the command that has asked for the trace. What is lost meanwhile is counted, up to the end of the
+/// recording. When the disk answers again, the trace is completed.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
@@ -185,9 +186,15 @@ fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
     while since.elapsed() < Duration::from_secs(6) {
         nodes.work()?;
     }
+    while nodes.traced()?["lost"] == 0 {
+        copies += 1;
+        ensure!(copies < 40, "nothing is lost, although nothing is written");
+        nodes.copy(&big, &format!("copy-{copies}"))?;
+    }
     trace.0.kill()?;
     trace.0.wait()?;
     wait_until("the node ends the trace", || nodes.traced_is("writing"));
+    let ended = nodes.traced()?;
     nodes.work()?;
     nodes.copy(&big, "after")?;
     let next = nodes.directory.path().join("next.trace");
@@ -200,8 +207,44 @@ fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
     let written = fs::read(&file)?;
     let end = ChunkHead { kind: ChunkKind::END, bytes: 16 };
     assert_eq!(written[written.len() - 16 - ChunkHead::LEN..][..ChunkHead::LEN], end.to_bytes());
+    let lost = u64::from_le_bytes(written[written.len() - 8..].try_into()?);
+    assert_eq!(ended["lost"], lost, "what comes after the end of the recording is not lost: {ended}");
     works(quickly(nodes.b.socket(), &again)?).context("the next trace")?;
     nodes.work()
+}
+
+/// The time of a trace is over while its disk stalls. The recording ends then, and only the file is completed later.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_trace_ends_in_time_although_its_file_stalls() -> Result<()> {
+    need_root();
+    let directory = TempDir::new()?;
+    let inbox = directory.path().join("inbox");
+    fs::create_dir(&inbox)?;
+    let nodes = Nodes::up(directory, inbox)?;
+    // It is dropped before the nodes, which do not end while they wait for it.
+    let volume = Volume::mount(nodes.directory.path())?;
+    let big = nodes.file("big", 32 << 20)?;
+    let file = volume.path().join("run.trace");
+    let mut trace = nodes.trace(&["--duration", "5s"], &file)?;
+    volume.freeze()?;
+    nodes.copy(&big, "before")?;
+    wait_until("the recording ends", || nodes.traced_is("writing"));
+    let ended = nodes.traced()?;
+    // More than the ring has room for.
+    for number in 0..4 {
+        nodes.copy(&big, &format!("after-{number}"))?;
+    }
+    volume.thaw()?;
+    let mut said = String::new();
+    trace.0.stdout.take().context("it is piped")?.read_to_string(&mut said)?;
+    assert!(trace.0.wait()?.success(), "{said}");
+    let report: Value = serde_json::from_str(&said)?;
+    assert_eq!(report["ended_by"], json!("limit"), "{report}");
+    for same in ["lost", "elapsed_ms"] {
+        assert_eq!(report[same], ended[same], "{same} of {report}, and of {ended}");
+    }
+    Ok(())
 }
 
 /// Nobody reads the log of a node any more. Lines are lost, and nothing else.
