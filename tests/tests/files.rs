@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome, program};
@@ -252,7 +252,17 @@ fn several_files_and_directories() -> Result<()> {
     fs::write(tree.join("file"), b"flat")?;
     fs::set_permissions(tree.join("deep"), Permissions::from_mode(0o700))?;
     refused(nodes.cp(&[text(&tree)?, &nodes.to("")])?, 5, "copy it with -r")?;
-    refused(nodes.cp(&["-r", text(&tree)?, &nodes.to("")])?, 0, "")?;
+    let outcome = nodes.cp(&["-r", text(&tree)?, &nodes.to("")])?;
+    for directory in ["tree", "tree/deep", "tree/deep/.hidden"] {
+        let said = format!("{}: directory\n", nodes.path(directory).display());
+        assert!(outcome.stdout.contains(&said), "{said} in {}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains(": 0 bytes"), "{}", outcome.stdout);
+    refused(outcome, 0, "")?;
+    let outcome = nodes.cp(&["-r", text(&tree)?, &nodes.to("second"), "--json"])?;
+    let answers: Value = serde_json::from_str(&outcome.stdout)?;
+    let kinds: Vec<_> = answers.as_array().into_iter().flatten().map(|answer| &answer["kind"]).collect();
+    assert_eq!(kinds, ["directory", "directory", "directory", "file", "file"], "{answers}");
     assert_eq!(nodes.received("tree/deep/.hidden/file")?, b"deep");
     assert_eq!(nodes.received("tree/file")?, b"flat");
     assert_eq!(fs::metadata(nodes.inbox.join("tree/deep"))?.permissions().mode() & 0o7777, 0o700);
@@ -302,7 +312,7 @@ fn directories_come_from_a_peer() -> Result<()> {
     assert_eq!(names(&made)?, ["deep", "empty", "file"]);
     let outcome = nodes.cp(&["-r", &nodes.to("tree/deep/"), text(&nodes.path("new"))?, "--json"])?;
     let answers: Value = serde_json::from_str(&outcome.stdout)?;
-    assert_eq!(answers[0]["name"], "tree/deep", "{answers}");
+    assert_eq!((&answers[0]["name"], &answers[0]["kind"]), (&json!("tree/deep"), &json!("directory")));
     assert_eq!(answers[2]["bytes"], 4, "{answers}");
     assert_eq!(fs::read(nodes.path("new/.hidden/file"))?, b"deep");
     // A file, and the whole receive directory.
