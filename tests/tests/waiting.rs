@@ -87,6 +87,9 @@ fn no_command_waits_for_a_stopped_node_for_longer_than_it_was_told() -> Result<(
         assert_eq!(late.code, 1, "{command:?}: {}", late.stderr);
         assert!(late.stderr.contains("no answer within 300ms"), "{command:?}: {}", late.stderr);
     }
+    let late = a.run(&["conn", "connect", &pair.b.ipv4.to_string(), "--timeout", "300ms"])?;
+    assert_eq!(late.code, 4, "there is no connection: {}", late.stderr);
+    assert!(late.stderr.contains("no answer within 300ms"), "{}", late.stderr);
     a.signal(libc::SIGCONT)
 }
 
