@@ -33,6 +33,7 @@ pub mod simulation;
 pub mod stopwatch;
 pub mod verifier;
 pub mod veth;
+pub mod volume;
 
 pub use live_fabric::{Bridge, Capture, Host, LiveFabric, LiveStats, Network, Pair, PassProgram};
 pub use namespace::Namespace;

@@ -10,7 +10,7 @@ use tiercel_tests::cli::{Outcome, program, xtask};
 use tiercel_tests::need_root;
 
 /// Files that the package must contain, with their modes as `dpkg-deb --contents` prints them.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 19] = [
     ("-rwxr-xr-x", "./usr/bin/tiercel"),
     ("-rw-r--r--", "./usr/lib/systemd/system/tiercel@.service"),
     ("-rw-r--r--", "./usr/share/tiercel/wireshark/falcon.lua"),
@@ -25,6 +25,11 @@ const FILES: [(&str, &str); 14] = [
     ("-rw-r--r--", "./usr/share/doc/tiercel/changelog.Debian.gz"),
     ("-rw-r--r--", "./usr/share/doc/tiercel/changelog.gz"),
     ("-rw-r--r--", "./usr/share/doc/tiercel/third-party-licences.gz"),
+    ("-rw-r--r--", "./usr/share/doc/tiercel/README.md.gz"),
+    ("-rw-r--r--", "./usr/share/doc/tiercel/docs/limits.md.gz"),
+    ("-rw-r--r--", "./usr/share/doc/tiercel/docs/platforms.md.gz"),
+    ("-rw-r--r--", "./usr/share/doc/tiercel/docs/conformance-tester.md.gz"),
+    ("-rw-r--r--", "./usr/share/doc/tiercel/docs/wireshark.md.gz"),
 ];
 
 /// Completes `tiercel conn c` with the package's completion script, as bash does.

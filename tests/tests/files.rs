@@ -1,20 +1,17 @@
-//! What `tiercel cp` does with files that are not plain, with several at a time, and when something is in the way. What a node
-//! does when a disk or the reader of its log stalls.
+//! What `tiercel cp` does with files that are not plain, with several at a time, and when something is in the way.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome, program};
-use tiercel_tests::{Host, Pair, need_root};
-use transport_common::tape::file::{ChunkHead, ChunkKind};
+use tiercel_tests::{Pair, need_root};
 
 /// Two nodes with a connection. B has a receive directory.
 struct Nodes {
@@ -28,31 +25,13 @@ struct Nodes {
 
 impl Nodes {
     fn up(options: &[&str]) -> Result<Self> {
-        let directory = TempDir::new()?;
+        let (pair, directory) = (Pair::direct()?, TempDir::new()?);
         let inbox = directory.path().join("inbox");
         fs::create_dir(&inbox)?;
-        Self::up_in(directory, inbox, options, None)
-    }
-
-    /// Brings the nodes up. `prefix` runs the node that stores files.
-    fn up_in(directory: TempDir, inbox: PathBuf, options: &[&str], prefix: Option<&str>) -> Result<Self> {
-        let pair = Pair::direct()?;
-        let at_b = pair.b.ipv4.to_string();
         let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
-        let own = ["--interface", Host::INTERFACE, "--address", &at_b, "--receive-dir", text(&inbox)?];
-        let b = match prefix {
-            None => NodeProcess::up(&pair.b, directory.path(), "b", &[&own[..], options].concat())?,
-            Some(prefix) => {
-                let script = directory.path().join("up.sh");
-                let up = [&own[..], options].concat().join(" ");
-                let line =
-                    format!("#!/bin/sh\nexec {prefix} {} --socket \"$2\" up {up}\n", program().display());
-                fs::write(&script, line)?;
-                fs::set_permissions(&script, Permissions::from_mode(0o755))?;
-                NodeProcess::own(&pair.b, directory.path(), "b", &script, &inbox)?
-            }
-        };
-        let cid = a.json(&["conn", "connect", &at_b])?["local_cid"].to_string();
+        let receive = ["--receive-dir", text(&inbox)?];
+        let b = NodeProcess::on(&pair.b, directory.path(), "b", &[&receive, options].concat())?;
+        let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
         Ok(Self { a, b, cid, inbox, directory, pair })
     }
 
@@ -273,7 +252,17 @@ fn several_files_and_directories() -> Result<()> {
     fs::write(tree.join("file"), b"flat")?;
     fs::set_permissions(tree.join("deep"), Permissions::from_mode(0o700))?;
     refused(nodes.cp(&[text(&tree)?, &nodes.to("")])?, 5, "copy it with -r")?;
-    refused(nodes.cp(&["-r", text(&tree)?, &nodes.to("")])?, 0, "")?;
+    let outcome = nodes.cp(&["-r", text(&tree)?, &nodes.to("")])?;
+    for directory in ["tree", "tree/deep", "tree/deep/.hidden"] {
+        let said = format!("{}: directory\n", nodes.path(directory).display());
+        assert!(outcome.stdout.contains(&said), "{said} in {}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains(": 0 bytes"), "{}", outcome.stdout);
+    refused(outcome, 0, "")?;
+    let outcome = nodes.cp(&["-r", text(&tree)?, &nodes.to("second"), "--json"])?;
+    let answers: Value = serde_json::from_str(&outcome.stdout)?;
+    let kinds: Vec<_> = answers.as_array().into_iter().flatten().map(|answer| &answer["kind"]).collect();
+    assert_eq!(kinds, ["directory", "directory", "directory", "file", "file"], "{answers}");
     assert_eq!(nodes.received("tree/deep/.hidden/file")?, b"deep");
     assert_eq!(nodes.received("tree/file")?, b"flat");
     assert_eq!(fs::metadata(nodes.inbox.join("tree/deep"))?.permissions().mode() & 0o7777, 0o700);
@@ -323,7 +312,7 @@ fn directories_come_from_a_peer() -> Result<()> {
     assert_eq!(names(&made)?, ["deep", "empty", "file"]);
     let outcome = nodes.cp(&["-r", &nodes.to("tree/deep/"), text(&nodes.path("new"))?, "--json"])?;
     let answers: Value = serde_json::from_str(&outcome.stdout)?;
-    assert_eq!(answers[0]["name"], "tree/deep", "{answers}");
+    assert_eq!((&answers[0]["name"], &answers[0]["kind"]), (&json!("tree/deep"), &json!("directory")));
     assert_eq!(answers[2]["bytes"], 4, "{answers}");
     assert_eq!(fs::read(nodes.path("new/.hidden/file"))?, b"deep");
     // A file, and the whole receive directory.
@@ -387,201 +376,4 @@ fn the_receive_directory_has_limits() -> Result<()> {
     refused(nodes.cp(&[fits, &nodes.to("out/new")])?, 5, "leads out of the directory")?;
     assert!(!back.exists() && !nodes.path("new").exists());
     Ok(())
-}
-
-/// A file system on a loop device. Dropping it thaws and unmounts it.
-struct Volume {
-    at: PathBuf,
-    frozen: AtomicBool,
-}
-
-impl Volume {
-    fn mount(directory: &Path) -> Result<Self> {
-        let (image, at) = (directory.join("volume.img"), directory.join("volume"));
-        File::create(&image)?.set_len(500 << 20)?;
-        fs::create_dir(&at)?;
-        run("mkfs.ext4", &["-q", text(&image)?])?;
-        run("mount", &["-o", "loop", text(&image)?, text(&at)?])?;
-        Ok(Self { at, frozen: AtomicBool::new(false) })
-    }
-
-    fn freeze(&self) -> Result<()> {
-        self.frozen.store(true, Ordering::Relaxed);
-        run("fsfreeze", &["--freeze", text(&self.at)?])
-    }
-
-    fn thaw(&self) -> Result<()> {
-        self.frozen.store(false, Ordering::Relaxed);
-        run("fsfreeze", &["--unfreeze", text(&self.at)?])
-    }
-}
-
-impl Drop for Volume {
-    fn drop(&mut self) {
-        let at = self.at.display().to_string();
-        if *self.frozen.get_mut() {
-            let _ = run("fsfreeze", &["--unfreeze", &at]); // the unmount tells more
-        }
-        if let Err(error) = run("umount", &["--lazy", &at]) {
-            eprintln!("{error:#}");
-        }
-    }
-}
-
-fn run(name: &str, arguments: &[&str]) -> Result<()> {
-    let outcome =
-        Command::new(name).args(arguments).output().with_context(|| format!("cannot run {name}"))?;
-    ensure!(outcome.status.success(), "{name} {arguments:?}: {}", String::from_utf8_lossy(&outcome.stderr));
-    Ok(())
-}
-
-/// Runs a command to a node that may not answer. A test that waited for it without end would leave all it made.
-fn quickly(socket: &Path, arguments: &[&str]) -> Result<Outcome> {
-    let mut command = Command::new("timeout");
-    command.arg("60").arg(program()).arg("--socket").arg(socket).args(arguments);
-    command.stdin(Stdio::null()).output()?.try_into()
-}
-
-/// The disk of the receive directory stalls. The node has one worker, so one call on it would stop everything.
-#[test]
-#[ignore = "needs root: cargo xtask test"]
-fn a_stalled_disk_stops_nothing_else() -> Result<()> {
-    need_root();
-    let directory = TempDir::new()?;
-    let volume = Volume::mount(directory.path())?;
-    let nodes = Nodes::up_in(directory, volume.at.clone(), &[], Some("taskset --cpu-list 0"))?;
-    let key = nodes.b.json(&["mr", "register", "4KiB"])?["key"].to_string();
-    let other = nodes.a.json(&["conn", "connect", &nodes.pair.b.ipv4.to_string()])?["local_cid"].to_string();
-    let big = nodes.file("big", &pattern(200 << 20, 1))?;
-    let copy = nodes.start(&[text(&big)?, &nodes.to("big")])?;
-    wait_until("the copy is under way", || {
-        nodes.names().is_ok_and(|names| names.iter().any(|name| name.ends_with(".part")))
-    });
-    volume.freeze()?;
-    // For longer than a peer waits for a sign of life (5 s), the node answers, and the other connection works.
-    let since = std::time::Instant::now();
-    while since.elapsed() < std::time::Duration::from_secs(8) {
-        refused(quickly(nodes.b.socket(), &["status"])?, 0, "")?;
-        refused(quickly(nodes.a.socket(), &["write", &other, "--rkey", &key, "--data", "x"])?, 0, "")?;
-    }
-    volume.thaw()?;
-    let Output { status, stderr, .. } = copy.wait_with_output()?;
-    ensure!(status.success(), "the copy goes on when the disk answers: {}", String::from_utf8_lossy(&stderr));
-    assert!(nodes.received("big")? == pattern(200 << 20, 1));
-    drop(nodes);
-    Ok(())
-}
-
-/// The disk under the file of a trace stalls. The node writes that file, on a thread of its own: the traced connection and another
-/// one work on, with or without the command that has asked for the trace. When the disk answers again, the trace is completed.
-#[test]
-#[ignore = "needs root: cargo xtask test"]
-fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
-    need_root();
-    let directory = TempDir::new()?;
-    let inbox = directory.path().join("inbox");
-    fs::create_dir(&inbox)?;
-    let nodes = Nodes::up_in(directory, inbox, &[], Some("taskset --cpu-list 0"))?;
-    // It is dropped before the nodes: a process whose thread waits for the disk does not end.
-    let volume = Volume::mount(nodes.directory.path())?;
-    let key = nodes.b.json(&["mr", "register", "4KiB"])?["key"].to_string();
-    let other = nodes.a.json(&["conn", "connect", &nodes.pair.b.ipv4.to_string()])?["local_cid"].to_string();
-    let big = nodes.file("big", &pattern(32 << 20, 1))?;
-    let file = volume.at.join("run.trace");
-    let mut command = Command::new(program());
-    command.arg("--socket").arg(nodes.b.socket()).args(["trace", "--duration", "3000s", "--out"]).arg(&file);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut trace = Node(command.spawn()?);
-    let traced = || -> Result<Value> {
-        let status = quickly(nodes.b.socket(), &["status", "--json"])?;
-        ensure!(status.code == 0, "{}", status.stderr);
-        Ok(serde_json::from_str::<Value>(&status.stdout)?["trace"].clone())
-    };
-    let traced_is = |state: &str| traced().is_ok_and(|trace| trace["state"] == state);
-    wait_until("it is recorded", || traced_is("recording"));
-    volume.freeze()?;
-
-    // The writer has a buffer, so it goes on for a while. Each copy makes more runs than the writer takes before it says so.
-    let copy = |number: u32| -> Result<()> {
-        let to = nodes.to(&format!("copy-{number}"));
-        refused(quickly(nodes.a.socket(), &["cp", text(&big)?, &to])?, 0, "").map(drop)
-    };
-    let (mut runs, mut copies) = (None, 0);
-    loop {
-        copy(copies)?;
-        let now = traced()?["runs"].as_u64().context("a trace is being recorded")?;
-        if runs.replace(now) == Some(now) {
-            break;
-        }
-        copies += 1;
-        ensure!(copies < 20, "the trace goes on, although its disk is frozen: {now} runs");
-    }
-    let both_work = || -> Result<()> {
-        refused(quickly(nodes.b.socket(), &["status"])?, 0, "")?;
-        for cid in [&nodes.cid, &other] {
-            refused(quickly(nodes.a.socket(), &["write", cid, "--rkey", &key, "--data", "x"])?, 0, "")?;
-        }
-        Ok(())
-    };
-    // For longer than a peer waits for a sign of life (5 s).
-    let since = std::time::Instant::now();
-    while since.elapsed() < std::time::Duration::from_secs(6) {
-        both_work()?;
-    }
-    trace.0.kill()?;
-    trace.0.wait()?;
-    wait_until("the node ends the trace", || traced_is("writing"));
-    both_work()?;
-    copy(copies + 1)?;
-    let next = nodes.path("next.trace");
-    let again = ["trace", "--duration", "200ms", "--out", text(&next)?];
-    let busy = quickly(nodes.b.socket(), &again)?;
-    assert!(busy.code != 0 && busy.stderr.contains("already being recorded"), "{}", busy.stderr);
-
-    volume.thaw()?;
-    wait_until("the trace is complete", || traced().is_ok_and(|trace| trace.is_null()));
-    let written = fs::read(&file)?;
-    let end = ChunkHead { kind: ChunkKind::END, bytes: 16 };
-    assert_eq!(written[written.len() - 16 - ChunkHead::LEN..][..ChunkHead::LEN], end.to_bytes());
-    refused(quickly(nodes.b.socket(), &again)?, 0, "").context("the next trace")?;
-    both_work()
-}
-
-/// Nobody reads the log of a node any more. Lines are lost, and nothing else.
-#[test]
-#[ignore = "needs root: cargo xtask test"]
-fn a_full_log_pipe_stops_nothing() -> Result<()> {
-    need_root();
-    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
-    let socket = directory.path().join("a.sock");
-    let (reader, writer) = std::io::pipe()?;
-    let mut command = Command::new(program());
-    command.arg("--socket").arg(&socket).args(["-vvv", "up", "--interface", Host::INTERFACE, "--address"]);
-    command.arg(pair.a.ipv4.to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
-    let mut node = Node(pair.a.spawn(command)?);
-    let tiercel = |arguments: &[&str]| quickly(&socket, arguments);
-    wait_until("the node answers", || tiercel(&["status"]).is_ok_and(|outcome| outcome.code == 0));
-    // Each of these writes lines. The pipe has room for 64 KiB.
-    for _ in 0..2000 {
-        let mut peer = pair.b.run(|| std::net::TcpStream::connect((pair.a.ipv4, 4792)))?;
-        let _ = peer.write_all(b"\0\0\0\x08garbage!"); // the node may be faster
-    }
-    for _ in 0..20 {
-        refused(tiercel(&["status"])?, 0, "")?;
-    }
-    refused(tiercel(&["down"])?, 0, "")?;
-    assert_eq!(node.0.wait()?.code(), Some(0));
-    drop(reader);
-    Ok(())
-}
-
-/// A process that is killed when the test ends.
-struct Node(Child);
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // It may have ended already, which is what is wanted.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

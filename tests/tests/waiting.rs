@@ -87,7 +87,35 @@ fn no_command_waits_for_a_stopped_node_for_longer_than_it_was_told() -> Result<(
         assert_eq!(late.code, 1, "{command:?}: {}", late.stderr);
         assert!(late.stderr.contains("no answer within 300ms"), "{command:?}: {}", late.stderr);
     }
+    let late = a.run(&["conn", "connect", &pair.b.ipv4.to_string(), "--timeout", "300ms"])?;
+    assert_eq!(late.code, 4, "there is no connection: {}", late.stderr);
+    assert!(late.stderr.contains("no answer within 300ms"), "{}", late.stderr);
     a.signal(libc::SIGCONT)
+}
+
+/// A node that is stopped does not say that it ends a trace. One interrupt ends the command all the same, and the node ends the
+/// trace when it goes on.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_interrupt_ends_a_trace_of_a_stopped_node() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
+    let file = directory.path().join("a.trace");
+    let file = file.to_str().context("a plain path")?;
+    let mut trace = begun(&a, &["trace", "--duration", "3000s", "--out", file])?;
+    let traced = || a.json(&["status"]).map(|status| status["trace"].clone());
+    wait_until("it is recorded", || traced().is_ok_and(|trace| trace["state"] == "recording"));
+    a.signal(libc::SIGSTOP)?;
+    interrupt(&trace);
+    wait_until("the command ends", || trace.try_wait().is_ok_and(|ended| ended.is_some()));
+    let ended = trace.wait_with_output()?;
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("interrupted: the node does not answer"), "{said}");
+    a.signal(libc::SIGCONT)?;
+    wait_until("the node ends the trace", || traced().is_ok_and(|trace| trace.is_null()));
+    Ok(())
 }
 
 #[test]

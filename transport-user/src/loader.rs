@@ -145,11 +145,11 @@ impl Attachment {
         })
     }
 
-    /// Attaches the program again if a veth has more receive queues than before. Returns their numbers before and now. `name` is
-    /// that of the interface now. The calling thread is in its network namespace.
+    /// Attaches the program again if a veth may have new receive queues. Returns their numbers before and now. `name` is that of
+    /// the interface now. The calling thread is in its network namespace.
     pub(crate) fn follow_queues(&mut self, name: &str) -> Result<Option<(u32, u32)>, Error> {
-        let Some(more) = self.queues.as_mut().and_then(|queues| queues.more(name)) else { return Ok(None) };
-        let failed = |error| Error::system("attach the node's program to more receive queues", error);
+        let Some(newer) = self.queues.as_mut().and_then(|queues| queues.newer(name)) else { return Ok(None) };
+        let failed = |error| Error::system("attach the node's program to new receive queues", error);
         let (index, mode) = (self.interface, self.mode.flags());
         // The kernel does nothing when a program replaces itself. If attaching fails, the next look finds the program detached,
         // and the node goes down with that reason.
@@ -164,7 +164,7 @@ impl Attachment {
                 bound.link = bpf_call::link_xdp(bound.program.as_fd(), index, mode).map_err(failed)?;
             }
         }
-        Ok(Some(more))
+        Ok(Some(newer))
     }
 
     /// Lets frames leave in the way that the driver has now; true if that is another than before. The calling thread is
@@ -279,6 +279,9 @@ impl Loaded {
         transmit: Option<Transmit>,
     ) -> Result<(Attachment, Maps, WakeRing), Error> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
+        // They are counted before the program is attached, so none is missed that comes later.
+        let veth = mode.is_native_veth(interface);
+        let queues = if veth { ReceiveQueues::of(&interface.name, interface.index) } else { None };
         let link = match self.bound.take() {
             Some(bound) => Link::Bound(bound.attach(interface.index).map_err(failed)?),
             None => {
@@ -297,7 +300,7 @@ impl Loaded {
             recording: false,
             interface: interface.index,
             mode,
-            queues: if mode.is_native_veth(interface) { ReceiveQueues::of(&interface.name) } else { None },
+            queues,
             transmit,
         };
         attachment.choose_transmit()?;

@@ -2,16 +2,12 @@
 
 use std::io;
 
-use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkSerializable, Nla, NlasIterator,
-    ParseableParametrized,
-};
-use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
-use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
+use netlink_packet_core::{DecodeError, DefaultNla, Emitable, Nla, NlasIterator, ParseableParametrized};
 use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
 use netlink_sys::protocols::NETLINK_GENERIC;
 
 use crate::netlink::Requests;
+use crate::netlink::generic::{Family, ask};
 
 /// From linux/netdev.h.
 const FAMILY: &str = "netdev";
@@ -50,7 +46,7 @@ impl Netdev {
     /// Opens the socket in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
         let requests = Requests::open(NETLINK_GENERIC)?;
-        let family = family(&requests)?;
+        let family = Family::find(&requests, FAMILY)?.id;
         Ok(Self { requests, family })
     }
 
@@ -74,18 +70,6 @@ impl Netdev {
     }
 }
 
-/// Returns the number that the kernel gave the family.
-fn family(requests: &Requests) -> io::Result<u16> {
-    let nlas = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
-    let question = GenlMessage::from_payload(GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas });
-    let answer: GenlCtrl = ask(requests, question)?;
-    let id = answer.nlas.iter().find_map(|attribute| match attribute {
-        GenlCtrlAttrs::FamilyId(id) => Some(*id),
-        _ => None,
-    });
-    id.ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
 /// Returns a 64-bit attribute. If the kernel does not know the attribute, no bit is set.
 fn bits(attributes: &[DefaultNla], kind: u16) -> u64 {
     let attribute = attributes.iter().find(|attribute| attribute.kind() == kind);
@@ -94,16 +78,6 @@ fn bits(attributes: &[DefaultNla], kind: u16) -> u64 {
         attribute.emit_value(&mut value);
     }
     u64::from_ne_bytes(value)
-}
-
-/// Sends one request and returns the answer.
-fn ask<F>(requests: &Requests, question: GenlMessage<F>) -> io::Result<F>
-where
-    F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + std::fmt::Debug,
-    GenlMessage<F>: NetlinkSerializable + NetlinkDeserializable,
-{
-    let answer = requests.ask(question)?.into_iter().next();
-    answer.map(|answer| answer.payload).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The request `NETDEV_CMD_DEV_GET` and its answer.

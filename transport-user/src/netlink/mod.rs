@@ -13,7 +13,9 @@ use netlink_packet_route::link::{
 };
 use netlink_sys::protocols::NETLINK_ROUTE;
 
+pub(crate) mod channels;
 pub(crate) mod events;
+pub(crate) mod generic;
 mod neighbour;
 pub(crate) mod requests;
 pub(crate) mod xdp_refusal;

@@ -123,10 +123,17 @@ impl Inner {
         let name = &self.link.device().interface;
         match attachment.follow_queues(name) {
             Ok(None) => {}
-            Ok(Some((before, now))) => self.link.tell(vec![format!(
-                "interface {name}: it has {now} receive queues now, it had {before}: the node's program is on all of them"
-            )]),
-            Err(error) => tracing::warn!(%error, "packets of the interface's new queues do not reach the node"),
+            Ok(Some((before, now))) => {
+                let change = match before == now {
+                    true => format!("its {now} receive queues were set again"),
+                    false => format!("it has {now} receive queues now, it had {before}"),
+                };
+                let text = format!("interface {name}: {change}: the node's program is on all of them");
+                self.link.tell(vec![text]);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "packets of the interface's new queues do not reach the node")
+            }
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Records a trace: every run of the datapath is written to a file, from which a replay can repeat its decisions.
 //!
 //! While a trace is recorded, the recording programs replace the plain ones. They write to a ring, and a thread
-//! copies the ring to the file. [`transport_common::tape::file`] defines the layout of the file.
+//! copies the ring to the file. [`transport_common::tape::file`] defines the layout of the file. While a file system stalls,
+//! the ring fills, and runs are lost and counted. The recording ends in time all the same.
 
 mod file;
 mod taker;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ pub struct TraceReport {
     pub lost: u64,
     /// Size of the file, bytes.
     pub bytes: u64,
-    /// Milliseconds since the trace began.
+    /// Milliseconds from the start of the recording to now, or to its end.
     pub elapsed_ms: u64,
 }
 
@@ -51,7 +52,15 @@ struct Progress {
     lost: AtomicU64,
     bytes: AtomicU64,
     stop: AtomicBool,
-    done: AtomicBool,
+    /// When the plain programs were attached again, or the trace failed.
+    ended: OnceLock<Instant>,
+}
+
+impl Progress {
+    fn recording_ended(&self) {
+        // It ends once.
+        let _ = self.ended.set(Instant::now());
+    }
 }
 
 /// A trace that is being recorded. Dropping it ends the trace and completes the file.
@@ -78,20 +87,30 @@ impl Tracing {
 
     /// Returns the content of the trace so far.
     pub fn report(&self) -> TraceReport {
+        let until = self.progress.ended.get().copied().unwrap_or_else(Instant::now);
+        let elapsed = until.saturating_duration_since(self.since);
         TraceReport {
             runs: self.progress.runs.load(Relaxed),
             lost: self.progress.lost.load(Relaxed),
             bytes: self.progress.bytes.load(Relaxed),
-            elapsed_ms: self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+            elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
         }
     }
 
-    /// Returns whether a limit was reached or the trace failed. [`Tracing::stop`] returns which of them.
+    /// Returns whether the recording has ended: a limit was reached, or the trace failed. [`Tracing::stop`] returns which of
+    /// them. The file may not be complete yet.
     pub fn is_done(&self) -> bool {
-        self.progress.done.load(Relaxed)
+        // A thread that has panicked records nothing either.
+        self.progress.ended.get().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends the trace, and returns its content. Takes some milliseconds.
+    /// Asks for the end of the recording. [`Tracing::is_done`] tells when it has ended, which takes some milliseconds.
+    pub(crate) fn end_recording(&self) {
+        self.progress.stop.store(true, Relaxed);
+    }
+
+    /// Ends the trace, waits until its file is complete, and returns its content. The recording ends in some milliseconds.
+    /// The file takes as long as its file system.
     ///
     /// # Errors
     /// [`Error::TraceFile`], [`Error::System`].
@@ -101,7 +120,7 @@ impl Tracing {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        self.progress.stop.store(true, Relaxed);
+        self.end_recording();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

@@ -114,6 +114,8 @@ struct Records {
     progress: Arc<Progress>,
     told: Vec<Told>,
     lost_before: u64,
+    /// Number of lost runs that the file names.
+    lost_told: u64,
 }
 
 impl Taker {
@@ -138,17 +140,20 @@ impl Taker {
         let lost_before = maps.trace_lost()?;
         let end = options.duration.map(|duration| Instant::now() + duration);
         let told = vec![Told::default(); CONNECTIONS];
-        let records = Records { maps, file, runs: options.runs, end, progress, told, lost_before };
+        let (runs, lost_told) = (options.runs, 0);
+        let records = Records { maps, file, runs, end, progress, told, lost_before, lost_told };
         Ok(Self { recording, ring, records })
     }
 
-    /// Records until a limit is reached or the trace is stopped. Then attaches the plain programs again.
+    /// Records until a limit is reached or the trace is stopped. Then attaches the plain programs again, and completes the
+    /// file. Only that waits for a file system that stalls.
     pub(super) fn run(mut self) -> Result<(), Error> {
         let outcome = self.take();
         let plain = self.recording.detach();
-        let ended = outcome.and(plain).and_then(|()| self.records.finish(self.ring.ring()));
-        self.records.progress.done.store(true, Relaxed);
-        ended
+        let lost = self.records.count_lost();
+        self.records.progress.recording_ended();
+        outcome.and(plain)?;
+        self.records.finish(self.ring.ring(), lost?)
     }
 
     fn take(&mut self) -> Result<(), Error> {
@@ -159,11 +164,20 @@ impl Taker {
 }
 
 impl Records {
-    /// Writes what has come since the last call. Returns false when a limit is reached or the trace is stopped.
+    /// Adds what has come since the last call to the file, if that has room. Returns false when a limit is reached or the
+    /// trace is stopped.
     fn look(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
-        self.tell_connections()?;
-        let some = self.drain(ring)?;
-        self.look_for_losses()?;
+        // While the file has no room, the ring fills, and then runs are lost.
+        let room = self.file.has_room()?;
+        let mut some = false;
+        if room {
+            self.tell_connections()?;
+            some = self.drain(ring)?;
+        }
+        let lost = self.count_lost()?;
+        if room {
+            self.tell_lost(lost);
+        }
         self.progress.bytes.store(self.file.bytes, Relaxed);
         let enough = self.runs.is_some_and(|runs| self.progress.runs.load(Relaxed) >= runs);
         let late = self.end.is_some_and(|end| Instant::now() >= end);
@@ -174,47 +188,61 @@ impl Records {
         Ok(!ended)
     }
 
-    /// Writes the rest of the ring and the end of the trace. No recording program may run any more.
-    fn finish(&mut self, ring: &mut TraceRing) -> Result<(), Error> {
-        while self.drain(ring)? {}
-        let lost = self.look_for_losses()?;
+    /// Adds the rest of the ring and the end of the trace, and waits until the file has all of it. No recording program may
+    /// run any more.
+    fn finish(&mut self, ring: &mut TraceRing, lost: u64) -> Result<(), Error> {
+        self.file.wait_for_room()?;
+        while self.drain(ring)? {
+            self.file.wait_for_room()?;
+        }
+        self.tell_lost(lost);
         self.file.end(self.progress.runs.load(Relaxed), lost)?;
         self.progress.bytes.store(self.file.bytes, Relaxed);
         Ok(())
     }
 
-    /// Writes the content of the ring to the file. Returns whether there was any.
+    /// Moves the content of the ring to the file, as long as that has room. Returns whether there was any.
     fn drain(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
         /// Largest number of runs per call, so that the other work is done even if the ring never becomes empty.
         const AT_ONCE: u64 = 4096;
         let mut runs = 0;
         while runs < AT_ONCE
+            && self.file.has_room()?
             && let Some(tape) = ring.next()
         {
-            self.file.run(&tape)?;
+            self.file.run(&tape);
             runs += 1;
         }
         self.progress.runs.fetch_add(runs, Relaxed);
         Ok(runs != 0)
     }
 
-    /// Checks for lost runs. After a loss, all connections are written again.
-    fn look_for_losses(&mut self) -> Result<u64, Error> {
+    /// Counts the lost runs since the start.
+    fn count_lost(&self) -> Result<u64, Error> {
         let lost = self.maps.trace_lost()? - self.lost_before;
-        if self.progress.lost.swap(lost, Relaxed) != lost {
-            self.file.lost(lost)?;
+        self.progress.lost.store(lost, Relaxed);
+        Ok(lost)
+    }
+
+    /// Adds the number of lost runs if it has grown. After a loss, all connections are written again.
+    fn tell_lost(&mut self, lost: u64) {
+        if std::mem::replace(&mut self.lost_told, lost) != lost {
+            self.file.lost(lost);
             self.told.fill(Told::default());
         }
-        Ok(lost)
     }
 
     /// Writes all connections once more, so that a replay can compare the tables. The trace ends with these states: when
     /// the plain programs are attached again, they make steps between those that are still recorded.
     fn tell_last(&mut self) -> Result<(), Error> {
+        // What was lost while the file had no room is not in it yet.
+        let lost = self.count_lost()?;
+        self.tell_lost(lost);
         self.told.iter_mut().for_each(|told| told.next = None);
         self.tell_connections()?;
         let told = self.told.iter().enumerate().filter(|(_, told)| told.times > 0);
-        self.file.last(told.map(|(slot, told)| (slot, told.generation, told.steps)))
+        self.file.last(told.map(|(slot, told)| (slot, told.generation, told.steps)));
+        Ok(())
     }
 
     /// Writes the connections that are due.
@@ -238,7 +266,7 @@ impl Records {
             told.steps = entry.tables.steps;
             told.times += 1;
             told.next = Some(now + if told.times < TOLD_AT_FIRST { AT_FIRST } else { LATER });
-            self.file.connection(slot, &entry, &settings)?;
+            self.file.connection(slot, &entry, &settings);
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ use crate::{
 
 /// The name of the package and of its program.
 const NAME: &str = "tiercel";
+/// Pages of `docs` to which the README sends those who use the program.
+const PAGES: [&str; 4] = ["limits.md", "platforms.md", "conformance-tester.md", "wireshark.md"];
 
 /// Options of `cargo xtask dist`.
 #[derive(Args)]
@@ -128,6 +130,9 @@ fn stage_documents(tree: &Tree, release: &Release, files: &Path) -> Result<()> {
         ("third-party-licences", licences::collect()?.into_bytes()),
     ] {
         tree.put_compressed(&format!("{documents}/{name}"), &content)?;
+    }
+    for page in PAGES {
+        tree.put_compressed(&format!("{documents}/docs/{page}"), &own(&format!("docs/{page}"))?)?;
     }
     Ok(())
 }

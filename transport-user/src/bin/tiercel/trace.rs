@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
 use transport_user::control::answer::{TraceEnd, Traced};
 use transport_user::control::request;
 
@@ -19,6 +20,9 @@ use crate::talk::{Node, absolute};
 
 /// Duration of a trace without any limit on the command line.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+/// Longest time that an interrupted command waits until the node says that it ends the trace. The node says so at once, before
+/// it writes the rest, unless it is stopped itself.
+const STOPPING: Duration = Duration::from_secs(3);
 
 /// When a trace ends.
 pub(crate) struct Limits {
@@ -79,6 +83,7 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
         }));
         let mut stopped = false;
         loop {
+            let mut interrupted = false;
             tokio::select! {
                 traced = &mut asked => break traced?,
                 Some(how) = ended.recv() => outcome = Some(how),
@@ -87,6 +92,7 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
                         return Err(unfinished(&file));
                     }
                     bar.say("stopping: the recorded runs are being written");
+                    interrupted = true;
                 }
             }
             stopped = true;
@@ -94,6 +100,7 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
                 // This fails if the trace has just ended by itself. Then there is nothing to stop.
                 _ = node.ask(request::StopTrace {}) => {}
                 _ = interrupt.recv() => return Err(unfinished(&file)),
+                () = sleep(STOPPING), if interrupted => return Err(unanswered(&file)),
             }
         }
     };
@@ -112,6 +119,15 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
 fn unfinished(file: &Path) -> Exit {
     Exit::interrupted(format!(
         "interrupted: {} is still being written: it is complete when `tiercel status` no longer shows a trace",
+        file.display()
+    ))
+}
+
+/// Says what a node leaves behind that does not answer. It ends the trace when it finds that its client has gone.
+fn unanswered(file: &Path) -> Exit {
+    Exit::interrupted(format!(
+        "interrupted: the node does not answer: when it goes on, it ends the trace, and {} is complete when `tiercel status` no \
+         longer shows a trace",
         file.display()
     ))
 }

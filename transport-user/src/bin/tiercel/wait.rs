@@ -34,6 +34,8 @@ enum What {
     Copy { cid: u32 },
     /// Waiting for messages. The receives stay posted.
     Receive { cid: u32 },
+    /// Setting a connection up. The node goes on with it if nobody waits for it.
+    Connect,
     /// A trace, which has its own way to be ended.
     Trace,
     /// Anything else.
@@ -50,6 +52,7 @@ impl What {
             Request::Atomic(call) => operation("atomic", call.cid, false),
             Request::Copy(call) => Self::Copy { cid: call.cid },
             Request::PostReceive(call) if call.wait => Self::Receive { cid: call.cid },
+            Request::Connect(_) => Self::Connect,
             Request::Trace(_) | Request::StopTrace(_) => Self::Trace,
             _ => Self::Other,
         }
@@ -66,6 +69,9 @@ impl What {
             }
             Self::Receive { cid } => {
                 format!("the receives stay posted: `tiercel recv list {cid}` shows what arrives")
+            }
+            Self::Connect => {
+                "the connection may still be set up: `tiercel conn list` shows it, and `tiercel conn close` ends it".to_owned()
             }
             Self::Trace | Self::Other => {
                 "the node may still carry the command out: see `tiercel status`".to_owned()
@@ -108,6 +114,7 @@ impl Wait {
         let text = format!("no answer within {waited:?}{reason}; {}", self.what.left_behind());
         match self.what {
             What::Operation { .. } | What::Copy { .. } | What::Receive { .. } => Exit::operation(text),
+            What::Connect => Exit::connect(text),
             What::Trace | What::Other => Exit::node(text),
         }
     }
@@ -154,6 +161,7 @@ async fn look(socket: &Path, cid: u32) -> Option<ShownConnection> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use transport_user::control::Hex;
     use transport_user::control::request::Data;
 
@@ -172,5 +180,25 @@ mod tests {
             assert_eq!(what, What::Operation { name: "WRITE", cid: 5, needs_receive });
         }
         assert_eq!(What::of(&request::Status {}.into()), What::Other);
+    }
+
+    #[test]
+    fn a_timeout_has_the_exit_code_of_what_was_waited_for() {
+        let late = |request: Request| {
+            let timeout = Some(Duration::from_secs(1));
+            let wait = Wait::new(Path::new("/run/tiercel/a.sock"), request, timeout);
+            (wait.timed_out(), format!("no answer within 1s; {}", wait.what.left_behind()))
+        };
+        let connect = json!({
+            "request": "connect", "address": "10.7.0.2", "port": 4792, "ordered": true, "congestion": {},
+        });
+        let (exit, text) = late(serde_json::from_value(connect).expect("a request"));
+        assert!(text.contains("may still be set up"), "{text}");
+        assert_eq!(exit, Exit::connect(text));
+        let (exit, text) =
+            late(request::Send { cid: 5, data: Data::Hex(Hex(vec![1])), immediate: None }.into());
+        assert_eq!(exit, Exit::operation(text));
+        let (exit, text) = late(request::Status {}.into());
+        assert_eq!(exit, Exit::node(text));
     }
 }

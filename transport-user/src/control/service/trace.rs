@@ -13,6 +13,8 @@ use crate::{Error, TraceOptions, TraceReport};
 
 /// Interval at which the progress of a trace is read.
 const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which the end of a recording is waited for.
+const ENDING: Duration = Duration::from_millis(2);
 
 /// The trace that is being recorded, if any.
 #[derive(Debug, Default)]
@@ -89,6 +91,11 @@ impl NodeService {
             tokio::time::sleep(LOOK).await;
         }
         let ended_by = if tracing.is_done() { TraceEnd::Limit } else { TraceEnd::Request };
+        tracing.end_recording();
+        while !tracing.is_done() {
+            tokio::time::sleep(ENDING).await;
+        }
+        // Nothing is recorded or lost any more. Only the file may take longer.
         entry.is(TraceState::Writing, tracing.report());
         let report = blocking(move || tracing.stop()).await?;
         Ok(Traced { file, ended_by, report })

@@ -38,9 +38,26 @@ struct Missing<'f> {
     error: Value,
 }
 
-/// A directory that was made, as `--json` prints it among several.
+/// What was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    File,
+    Directory,
+}
+
+/// A copy, as `--json` prints it. A directory that was made at the peer has no content: 0 bytes.
+#[derive(Debug, Serialize)]
+struct Done {
+    kind: Kind,
+    #[serde(flatten)]
+    copied: Copied,
+}
+
+/// A directory that was made here, as `--json` prints it among several.
 #[derive(Serialize)]
 struct Made<'f> {
+    kind: Kind,
     directory: &'f Path,
     name: &'f str,
 }
@@ -61,10 +78,10 @@ struct Copying<'n> {
 pub(crate) async fn copy(node: &Node, places: Vec<CopyPlace>, how: How, json: bool) -> Result<(), Exit> {
     let tasks = plan(places, how.recursive)?;
     if let [Task::Copy(job)] = &tasks[..] {
-        let copied = copy_one(node, job, how).await?;
+        let done = copy_one(node, job, how).await?;
         match json {
-            true => print_json(&copied),
-            false => report(&copied, None),
+            true => print_json(&done),
+            false => report(&done, None),
         }
         return Ok(());
     }
@@ -86,8 +103,8 @@ impl Copying<'_> {
     async fn file(&mut self, job: &Job) -> Result<bool, Exit> {
         self.tried += 1;
         match copy_one(self.node, job, self.how).await {
-            Ok(copied) if self.json => self.add(&copied)?,
-            Ok(copied) => report(&copied, Some(&job.file)),
+            Ok(done) if self.json => self.add(&done)?,
+            Ok(done) => report(&done, Some(&job.file)),
             Err(exit) => return self.missing(&job.file, &job.name, exit),
         }
         Ok(true)
@@ -108,9 +125,10 @@ impl Copying<'_> {
             self.tried += 1;
             match fetched.make(&directory) {
                 Ok(()) if self.json => {
-                    self.add(&Made { directory: &directory.file, name: &directory.name })?
+                    let Job { file, name, .. } = &directory;
+                    self.add(&Made { kind: Kind::Directory, directory: file, name })?;
                 }
-                Ok(()) => print(format!("{}: directory", directory.file.display())),
+                Ok(()) => print(directory_text(&directory.file)),
                 Err(exit) => return self.missing(&directory.file, &directory.name, exit),
             }
         }
@@ -160,14 +178,18 @@ impl Copying<'_> {
     }
 }
 
-/// Copies one file. Its path is opened here, so that it means what it means to the caller.
-async fn copy_one(node: &Node, job: &Job, how: How) -> Result<Copied, Exit> {
+/// Copies one file, or makes a directory at the peer. The path is opened here, so that it means what it means to the caller.
+async fn copy_one(node: &Node, job: &Job, how: How) -> Result<Done, Exit> {
     let Job { cid, direction, file, name } = job.clone();
     let opened = open(direction, &file)?;
+    // From the peer, what is opened is the directory of the new file.
+    let made = direction == CopyDirection::ToPeer && opened.metadata().is_ok_and(|opened| opened.is_dir());
+    let kind = if made { Kind::Directory } else { Kind::File };
     let How { via, overwrite, .. } = how;
     let call = request::Copy { cid, direction, file: absolute(&file)?, name, via, overwrite };
     let bar = Bar::new();
-    node.ask_with_file(call, opened.as_fd(), |progress| bar.show(progress)).await
+    let copied = node.ask_with_file(call, opened.as_fd(), |progress| bar.show(progress)).await?;
+    Ok(Done { kind, copied })
 }
 
 /// Opens the file to send, or the directory in which the new file gets its name.
@@ -192,15 +214,68 @@ fn open(direction: CopyDirection, file: &Path) -> Result<File, Exit> {
     }
 }
 
-fn report(copied: &Copied, file: Option<&Path>) {
-    let Copied { via, bytes, sha256, seconds, removed, .. } = copied;
+fn report(done: &Done, file: Option<&Path>) {
+    print(text(done, file));
+    for path in &done.copied.removed {
+        print(format!("removed {}: an earlier copy left it, because its node was killed", path.display()));
+    }
+}
+
+/// Says what was copied. `file` is named if there are several.
+fn text(done: &Done, file: Option<&Path>) -> String {
+    let Copied { via, bytes, sha256, seconds, .. } = &done.copied;
+    if done.kind == Kind::Directory {
+        return directory_text(file.unwrap_or(&done.copied.file));
+    }
     let file = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
-    print(format!(
+    format!(
         "{file}{bytes} bytes by {} in {seconds:.3} s ({}), SHA-256 {sha256} at both ends",
         via.to_string().to_uppercase(),
         rate(*bytes, *seconds),
-    ));
-    for path in removed {
-        print(format!("removed {}: an earlier copy left it, because its node was killed", path.display()));
+    )
+}
+
+fn directory_text(directory: &Path) -> String {
+    format!("{}: directory", directory.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn done(kind: Kind, bytes: u64) -> Done {
+        let copied = Copied {
+            file: "/x/music".into(),
+            name: "music".into(),
+            via: Via::Send,
+            bytes,
+            sha256: "e3b0".into(),
+            seconds: 0.5,
+            removed: vec![],
+        };
+        Done { kind, copied }
+    }
+
+    #[test]
+    fn a_directory_is_called_one() {
+        let directory = done(Kind::Directory, 0);
+        assert_eq!(text(&directory, Some(Path::new("music"))), "music: directory");
+        assert_eq!(text(&directory, None), "/x/music: directory");
+        let empty = text(&done(Kind::File, 0), Some(Path::new("empty")));
+        assert!(empty.starts_with("empty: 0 bytes by SEND in 0.500 s"), "{empty}");
+    }
+
+    #[test]
+    fn programs_are_told_the_kind_of_a_copy_in_addition() {
+        for (kind, name) in [(Kind::File, "file"), (Kind::Directory, "directory")] {
+            let printed = serde_json::to_value(done(kind, 7)).expect("plain data");
+            let expected = json!({
+                "kind": name, "file": "/x/music", "name": "music", "via": "send", "bytes": 7, "sha256": "e3b0",
+                "seconds": 0.5,
+            });
+            assert_eq!(printed, expected);
+        }
     }
 }
