@@ -6,7 +6,7 @@ use super::{Entry, Output};
 use crate::congestion::control::Congestion;
 use crate::counters::Counter;
 use crate::packet_delivery::{
-    self, Acknowledgement, Context, Delivery, Found, NackVerdict, TxPacket, Window,
+    self, Acknowledgement, Context, Delivery, Found, NackVerdict, Round, TxPacket, Window,
 };
 use crate::queues::{QueuePair, Queues};
 use crate::transaction::CompletionCode;
@@ -36,6 +36,11 @@ impl<Q: Queues> Context for Owner<'_, Q> {
             Some(page) => acknowledge_window(self.entry, ack, page, window.index() as u32),
             None => acknowledge_recorded_window(self.entry, self.queues, ack, window),
         }
+    }
+
+    #[inline(always)]
+    fn note_lane(&mut self, ack: &Acknowledgement, round: &Round, window: Window) {
+        note_window(self.entry, ack, round, window.index() as u32);
     }
 
     #[inline(always)]
@@ -88,6 +93,11 @@ impl<Q: Queues> Context for Reporter<'_, Q> {
     #[inline(always)]
     fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window) {
         self.owner.acknowledge_lane(ack, window);
+    }
+
+    #[inline(always)]
+    fn note_lane(&mut self, ack: &Acknowledgement, round: &Round, window: Window) {
+        self.owner.note_lane(ack, round, window);
     }
 
     #[inline(always)]
@@ -155,5 +165,14 @@ walked_once! {
     /// Calls [`packet_delivery::acknowledge_lane`] for the queues in the application's page.
     fn acknowledge_window(entry: &mut Entry, ack: &Acknowledgement, queues: &QueuePair; window: u32) -> () {
         packet_delivery::acknowledge_lane(&mut Owner { entry, queues }, ack, Window::from_index(window));
+    }
+}
+
+walked_once! {
+    /// Calls [`Delivery::note_lane`].
+    fn note_window(entry: &mut Entry, ack: &Acknowledgement, round: &Round; window: u32) -> () {
+        let Entry { connection: c, tables } = entry;
+        let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+        delivery.note_lane(&c.congestion, ack, round, Window::from_index(window));
     }
 }

@@ -2,7 +2,9 @@
 
 use super::tables::packet;
 use super::transmit_window::packet_index;
-use super::{Delivery, PacketDelivery, PacketFlags, PacketTables, PathClock, TxPacket, Window};
+use super::{
+    Delivery, DeliveryTables, PacketDelivery, PacketFlags, PacketTables, PathClock, Round, TxPacket, Window,
+};
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{FalconTime, Ticks};
@@ -182,6 +184,22 @@ impl Delivery<'_> {
         now: FalconTime,
     ) -> NackVerdict {
         self.state.on_nack(&mut self.tables.packets, nack, now, clock.rto())
+    }
+
+    /// Lets RACK-TLP note what an acknowledgement shows to be delivered of one window, before it is applied.
+    #[inline(always)]
+    pub fn note_lane(
+        &mut self,
+        clock: &impl PathClock,
+        ack: &Acknowledgement,
+        round: &Round,
+        window: Window,
+    ) {
+        let mut times = clock.times(round.now);
+        // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
+        times.min_rtt = times.min_rtt.min(round.rtt);
+        let DeliveryTables { packets, rack, .. } = &mut *self.tables;
+        rack.note_lane(self.state, packets, ack, window, &times);
     }
 
     /// Takes the next of the packets that [`PacketDelivery::acknowledge`] found. The packet is no longer

@@ -3,7 +3,7 @@
 
 use super::{
     AckVerdict, Acknowledgement, Delivery, DeliveryTables, NackReport, NackVerdict, PacketDelivery,
-    PathClock, Round, TxPacket, Window, rack,
+    PathClock, Round, TxPacket, Window,
 };
 use crate::units::{FalconTime, Ticks};
 use crate::verifier::bounded;
@@ -29,6 +29,17 @@ pub trait Context {
         Self: Sized,
     {
         acknowledge_lane(self, ack, window);
+    }
+
+    /// Calls [`Delivery::note_lane`]. One window at a time, because the bitmaps of both do not fit the stack of a BPF
+    /// program.
+    #[inline(always)]
+    fn note_lane(&mut self, ack: &Acknowledgement, round: &Round, window: Window)
+    where
+        Self: Sized,
+    {
+        let (mut delivery, clock) = self.delivery();
+        delivery.note_lane(clock, ack, round, window);
     }
 
     /// Learns that all packets that an acknowledgement names were told.
@@ -117,7 +128,7 @@ pub fn acknowledge_explicit<C: Context>(
 /// Judges an acknowledgement, and applies it to both windows.
 #[inline(always)]
 fn apply<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> AckVerdict {
-    let (delivery, clock) = context.delivery();
+    let (delivery, _) = context.delivery();
     if delivery.state.knows(ack) {
         return AckVerdict::Known;
     }
@@ -126,9 +137,11 @@ fn apply<C: Context>(context: &mut C, ack: &Acknowledgement, round: Round) -> Ac
         return verdict;
     }
     if delivery.state.has_rack() {
-        rack::note_delivered(delivery.state, delivery.tables, ack, clock, &round);
+        context.note_lane(ack, &round, Window::Data);
+        context.note_lane(ack, &round, Window::Request);
     }
-    if ack.selective != 0 || ack.data_base != delivery.state.data().tx.base {
+    let state = context.delivery().0.state;
+    if ack.selective != 0 || ack.data_base != state.data().tx.base {
         context.acknowledge_lane(ack, Window::Data);
     }
     if ack.selective != 0 || ack.request_base != context.delivery().0.state.request().tx.base {

@@ -9,8 +9,8 @@
 
 use super::transmit_window::packet_index;
 use super::{
-    Acknowledgement, DeliveryTables, Latest, PacketDelivery, PacketFlags, PacketTable, PacketTables,
-    PathClock, PathTimes, Probe, Rack, Resend, Round, Tuning, Window, tables,
+    Acknowledgement, Latest, PacketDelivery, PacketFlags, PacketTable, PacketTables, PathClock, PathTimes,
+    Probe, Rack, Resend, Tuning, Window, tables,
 };
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
@@ -31,10 +31,10 @@ struct Search<'a> {
 }
 
 impl Rack {
-    /// Notes what an acknowledgement shows to be delivered of one window: the packets that it acknowledges and, in the
-    /// data window, what the peer has received.
+    /// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered of one window:
+    /// the packets that it acknowledges and, in the data window, what the peer has received.
     #[inline(always)]
-    fn note_window(
+    pub(super) fn note_lane(
         &mut self,
         delivery: &PacketDelivery,
         packets: &PacketTables,
@@ -300,22 +300,6 @@ impl Rack {
     }
 }
 
-/// Notes what an acknowledgement, which was judged before and is not applied yet, shows to be delivered.
-#[inline(never)]
-pub(super) fn note_delivered<C: PathClock>(
-    delivery: &PacketDelivery,
-    tables: &mut DeliveryTables,
-    ack: &Acknowledgement,
-    clock: &C,
-    round: &Round,
-) {
-    let mut times = clock.times(round.now);
-    // What this one measures counts already (RFC 8985, 6.2, step 1). It may be the first that crossed an empty path.
-    times.min_rtt = times.min_rtt.min(round.rtt);
-    note_window(tables, delivery, ack, &times, Window::Data.index() as u32);
-    note_window(tables, delivery, ack, &times, Window::Request.index() as u32);
-}
-
 /// Starts the probe timeout again, because a packet is sent. Never inlined: it is rare, and packets are sent in several
 /// places.
 #[inline(never)]
@@ -326,21 +310,6 @@ pub(super) fn arm_probe<C: PathClock>(
     now: FalconTime,
 ) {
     rack.arm_probe(delivery, &clock.times(now));
-}
-
-walked_once! {
-    /// Does the work of [`Rack::note_window`]. One window at a time, because the bitmaps of both do not fit the stack of
-    /// a BPF program.
-    fn note_window(
-        tables: &mut DeliveryTables,
-        delivery: &PacketDelivery,
-        ack: &Acknowledgement,
-        times: &PathTimes;
-        window: u32
-    ) -> () {
-        let DeliveryTables { packets, rack, .. } = tables;
-        rack.note_window(delivery, packets, ack, Window::from_index(window), times);
-    }
 }
 
 walked_once! {
