@@ -165,7 +165,14 @@ fn an_interface_that_shrinks_shortens_packets_or_ends_the_connection() -> Result
     shrunk?;
     stopwatch.taken().check("the end of an operation of too long packets", stated::INTERFACE_SHRINKS);
     assert!(written.is_err(), "no packet of it passed");
-    both_ended([&a, &b], "is now 1300 bytes, and the connection was set up with 1500");
+    ended_at_both([&a, &b]);
+    // Each end names it in its own words.
+    a.wait_for_event(
+        " ended: the MTU of the node is now 1300 bytes, and the connection was set up with 1500",
+    );
+    b.wait_for_event(
+        " closed by the peer: the MTU of its node is now 1300 bytes, and the connection was set up with 1500",
+    );
     routed.forward_again(dropped)?;
     a.connect(&b)?;
     assert_eq!(a.session().mtu, 1300);
@@ -188,9 +195,8 @@ fn a_data_path_that_is_cut_later_ends_the_connection_and_is_named() -> Result<()
         ended_at_both([&a, &b]);
         routed.forward_again(dropped)?;
     }
-    for end in [&a, &b] {
-        end.wait_for_event("no packet was acknowledged for ");
-    }
+    a.wait_for_event(" ended: no packet was acknowledged for ");
+    b.wait_for_event(" closed by the peer: no packet of the peer was acknowledged for ");
     a.wait_for_event("no Falcon packet of the peer arrives any more");
     Ok(())
 }
@@ -211,8 +217,15 @@ fn a_router_with_another_mac_address_ends_the_connection_and_is_named() -> Resul
         .ip(&format!("neigh replace {gateway} lladdr 02:00:00:00:00:99 dev veth0 nud permanent\n"))?;
     let took = write_until_it_fails(&a, &a.connection(), remote.key(), 5)?;
     took.check("the end of an operation", stated::WITH_PACKETS_OUTSTANDING);
-    let cause = format!("MAC address 02:00:00:00:00:99 now, and the connection was set up with {before}");
-    both_ended([&a, &b], &cause);
+    ended_at_both([&a, &b]);
+    a.wait_for_event(&format!(
+        " ended: the next hop to the peer has the MAC address 02:00:00:00:00:99 now, and the connection was set up with {before}"
+    ));
+    b.wait_for_event(" closed by the peer: the next hop of the peer has another MAC address now");
+    // The addresses of A's link mean nothing at B.
+    let told = b.manager.events();
+    let of_a = ["02:00:00:00:00:99", &before.to_string()].map(str::to_owned);
+    assert!(!told.iter().any(|event| of_a.iter().any(|mac| event.text.contains(mac))), "{told:?}");
     a.connect(&b)?;
     let local = a.node.register(1000, Access::LOCAL)?;
     checks::block_on(a.connection().write(&local, 0, remote.key(), 0, 1000))?;
