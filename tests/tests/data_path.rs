@@ -138,6 +138,46 @@ fn a_path_that_shrinks_ends_the_connection_and_is_named() -> Result<()> {
     Ok(())
 }
 
+/// The path shrinks while packets that fit it are lost for another reason: their end searches, because it is stalled, and both ends go
+/// on with shorter packets.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_stalled_connection_whose_packets_fit_a_smaller_path_goes_on() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    // Packet delivery and the session do not give up, however long the search takes.
+    let tuning = Tuning { max_retransmit_attempts: 60_000, ..Tuning::DEFAULT };
+    let [a, b] = routed.up(false, tuning)?;
+    a.connect(&b)?;
+    a.there_and_back(&b)?;
+    let connection = a.connection();
+    let (local, remote) = (a.node.register(1000, Access::LOCAL)?, b.node.register(1000, Access::ALL)?);
+    routed.narrow(1400)?;
+    routed.drop_silently(THERE)?;
+    let written = checks::block_on(async {
+        let write = connection.write(&local, 0, remote.key(), 0, 1000);
+        // If it ends, there is no session, and the write says so.
+        let is_short = |end: &End<'_>| end.manager.sessions().iter().all(|session| session.mtu == 1400);
+        let pass_again = async {
+            while !(is_short(&a) && is_short(&b)) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            routed.forward_again(THERE)
+        };
+        let (written, forwarded) = join(write, pass_again).await;
+        forwarded.map(|()| written)
+    })?;
+    assert_eq!(written, Ok(()), "{:?}", a.manager.events());
+    for end in [&a, &b] {
+        // An end may have found 1404 first, see above.
+        end.wait_for_event("the MTU of the path is now 1400 bytes, it was ");
+    }
+    assert_eq!((a.connection().cid(), a.session().path_mtu), (connection.cid(), Some(1400)));
+    assert!(connection.max_segment() < 1400);
+    a.there_and_back(&b)?;
+    b.there_and_back(&a)
+}
+
 /// The interface of a node shrinks: a connection with nothing on its way goes on at once with shorter packets, at both ends. One
 /// whose packets on their way are too long ends, with both sizes. New ones have the new size.
 #[test]
