@@ -1,7 +1,7 @@
 //! The network as a packet socket on an interface of Linux.
 
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use transport_common::units::Picoseconds;
@@ -48,7 +48,7 @@ impl PacketSocket {
         if index == 0 {
             return Err(named(io::Error::last_os_error(), format!("interface {interface}")));
         }
-        let port = UdpSocket::bind((address, FALCON_UDP_PORT))
+        let port = UdpSocket::bind(falcon_port(address, index))
             .map_err(|error| named(error, format!("UDP port {FALCON_UDP_PORT} of {address}")))?;
         // SAFETY: takes no pointer.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -159,6 +159,17 @@ impl Wire for PacketSocket {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Returns Falcon's port of an address of the interface with `index`. A link-local IPv6 address is valid on one interface only,
+/// so the kernel binds it only with the index.
+fn falcon_port(address: IpAddr, index: u32) -> SocketAddr {
+    match address {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            SocketAddrV6::new(v6, FALCON_UDP_PORT, 0, index).into()
+        }
+        _ => SocketAddr::new(address, FALCON_UDP_PORT),
     }
 }
 

@@ -9,8 +9,9 @@ use tiercel_tests::cli::{NodeProcess, Outcome, program, tiercel};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_user::decode::{Capture, decode_frame};
 
-/// The node file of one end. The tester's and the peer's have the same numbers with the two sides exchanged.
-fn file(own: &Host, peer: &Host, side: usize) -> String {
+/// The node file of one end, with its address and that of the other. The tester's and the peer's have the same numbers with the
+/// two sides exchanged.
+fn file([own, other_address]: [&str; 2], peer: &Host, side: usize) -> String {
     let connection = |number: usize, ordered: bool| {
         let (cid, other) = ([5, 10][side] + number, [5, 10][1 - side] + number);
         let (spi, other_spi) = ([7, 8][side], [7, 8][1 - side]);
@@ -23,7 +24,7 @@ fn file(own: &Host, peer: &Host, side: usize) -> String {
             "\n[[connection]]\nlocal_cid = {cid}\npeer_cid = {other}\npeer_address = \"{}\"\npeer_mac = \"{}\"\n\
              ordered = {ordered}\nlocal_function = {}\npeer_function = {}\n\
              security = {{ mode = \"plaintext\", tx_spi = {spi}, rx_spi = {other_spi} }}\ntx = {}\nrx = {}\n",
-            peer.ipv4,
+            other_address,
             peer.mac,
             side + 1,
             2 - side,
@@ -38,7 +39,7 @@ fn file(own: &Host, peer: &Host, side: usize) -> String {
          transaction_timeout = \"4s\"\n\
          initial_fcwnd = 8\ninitial_ncwnd = 6\nar_threshold = 2\nar_percent = 20\n{}{}",
         Host::INTERFACE,
-        own.ipv4,
+        own,
         connection(0, true),
         connection(1, false),
     )
@@ -51,6 +52,8 @@ const TOLD: &str =
 /// A node at host A, and the tester's file for host B.
 struct Bench {
     node: NodeProcess,
+    /// Its address.
+    peer: String,
     config: String,
     directory: TempDir,
     pair: Pair,
@@ -58,17 +61,26 @@ struct Bench {
 
 impl Bench {
     fn up() -> Result<Self> {
-        let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+        let pair = Pair::direct()?;
+        let addresses = [&pair.a, &pair.b].map(|host| host.ipv4.to_string());
+        Self::on(pair, addresses)
+    }
+
+    /// The addresses are those of host A and of host B.
+    fn on(pair: Pair, addresses: [String; 2]) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let [at_a, at_b] = &addresses;
         let write = |name: &str, text: &str| -> Result<String> {
             let path = directory.path().join(name);
             std::fs::write(&path, text)?;
             Ok(path.to_str().context("a plain path")?.to_owned())
         };
-        let peer = write("peer.toml", &file(&pair.a, &pair.b, 0))?;
-        let config = write("tester.toml", &file(&pair.b, &pair.a, 1))?;
+        let peer = write("peer.toml", &file([at_a, at_b], &pair.b, 0))?;
+        let config = write("tester.toml", &file([at_b, at_a], &pair.a, 1))?;
         let node = NodeProcess::up(&pair.a, directory.path(), "peer", &["--config", &peer])?;
         assert_eq!(node.json(&["mr", "register", "8KiB"])?["key"], 1);
-        Ok(Self { node, config, directory, pair })
+        let [peer, _] = addresses;
+        Ok(Self { node, peer, config, directory, pair })
     }
 
     /// Writes a script that makes the node submit what the tester wants.
@@ -88,7 +100,7 @@ impl Bench {
     /// Runs the tester at host B.
     fn test(&self, options: &[&str]) -> Result<Outcome> {
         let mut command = std::process::Command::new(program());
-        command.args(["conformance", "--peer", &self.pair.a.ipv4.to_string(), "--config", &self.config]);
+        command.args(["conformance", "--peer", &self.peer, "--config", &self.config]);
         command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.pair.b.spawn(command)?.wait_with_output()?.try_into()
     }
@@ -126,6 +138,21 @@ fn the_xdp_datapath_passes_every_check() -> Result<()> {
     }
     let again = bench.test(&["--only", "F-7.2-2"])?;
     assert_eq!(again.code, 0, "{again:?}");
+    Ok(())
+}
+
+/// A link-local address of IPv6 is valid on one interface only. The tester binds its own with that interface.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_peer_with_a_link_local_address_is_tested() -> Result<()> {
+    need_root();
+    let pair = Pair::direct()?;
+    for (number, host) in [(1, &pair.a), (2, &pair.b)] {
+        host.ip(&format!("addr add fe80::{number}/64 dev veth0 nodad\n"))?;
+    }
+    let bench = Bench::on(pair, [1, 2].map(|number| format!("fe80::{number}%veth0")))?;
+    let outcome = bench.test(&["--only", "F-7.2-2"])?;
+    assert_eq!(outcome.code, 0, "{outcome:?}");
     Ok(())
 }
 

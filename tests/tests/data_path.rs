@@ -1,6 +1,7 @@
 //! A data path that does not carry Falcon packets, at set-up and later, mostly while TCP passes. How soon it is noticed is
 //! compared with what docs/limits.md states.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,7 +13,10 @@ use tiercel_tests::routed::{Dropped, End, Routed, address};
 use tiercel_tests::stopwatch::{Stopwatch, Taken};
 use transport_common::transaction::CompletionCode;
 use transport_user::connection_manager::{ConnectError, Event, Terms};
-use transport_user::{Access, Cid, Connection, LocalCid, OpenConnection, OperationError, RKey, Tuning};
+use transport_user::{
+    Access, Cid, Connection, ConnectionState, LocalCid, MemoryRegion, OpenConnection, OperationError, RKey,
+    Tuning,
+};
 
 /// The bounds of docs/limits.md, "How soon an end is noticed", with default tuning and a short round trip. At set-up this is what
 /// its range begins with, because the range depends on the round trip.
@@ -22,6 +26,12 @@ mod stated {
     pub(super) const AT_SET_UP: Duration = Duration::from_secs(2);
     pub(super) const WITH_PACKETS_OUTSTANDING: Duration = Duration::from_secs(3);
     pub(super) const STATIC_NEVER_WORKED: Duration = Duration::from_secs(5);
+    /// An event says that a static connection is stalled.
+    pub(super) const STATIC_IS_TOLD: Duration = Duration::from_secs(1);
+    /// Rounds until an operation of a static connection fails, for each packet that is too long.
+    pub(super) const STATIC_LONG_PACKET: u32 = 1001;
+    /// Rounds until a static connection is dead.
+    pub(super) const STATIC_DIES: u32 = 2002;
     pub(super) const PATH_SHRINKS: Duration = Duration::from_secs(4);
     pub(super) const INTERFACE_SHRINKS: Duration = Duration::from_secs(1);
     pub(super) const NOTHING_OUTSTANDING: Duration = Duration::from_secs(5);
@@ -128,6 +138,46 @@ fn a_path_that_shrinks_ends_the_connection_and_is_named() -> Result<()> {
     Ok(())
 }
 
+/// The path shrinks while packets that fit it are lost for another reason: their end searches, because it is stalled, and both ends go
+/// on with shorter packets.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_stalled_connection_whose_packets_fit_a_smaller_path_goes_on() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    // Packet delivery and the session do not give up, however long the search takes.
+    let tuning = Tuning { max_retransmit_attempts: 60_000, ..Tuning::DEFAULT };
+    let [a, b] = routed.up(false, tuning)?;
+    a.connect(&b)?;
+    a.there_and_back(&b)?;
+    let connection = a.connection();
+    let (local, remote) = (a.node.register(1000, Access::LOCAL)?, b.node.register(1000, Access::ALL)?);
+    routed.narrow(1400)?;
+    routed.drop_silently(THERE)?;
+    let written = checks::block_on(async {
+        let write = connection.write(&local, 0, remote.key(), 0, 1000);
+        // If it ends, there is no session, and the write says so.
+        let is_short = |end: &End<'_>| end.manager.sessions().iter().all(|session| session.mtu == 1400);
+        let pass_again = async {
+            while !(is_short(&a) && is_short(&b)) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            routed.forward_again(THERE)
+        };
+        let (written, forwarded) = join(write, pass_again).await;
+        forwarded.map(|()| written)
+    })?;
+    assert_eq!(written, Ok(()), "{:?}", a.manager.events());
+    for end in [&a, &b] {
+        // An end may have found 1404 first, see above.
+        end.wait_for_event("the MTU of the path is now 1400 bytes, it was ");
+    }
+    assert_eq!((a.connection().cid(), a.session().path_mtu), (connection.cid(), Some(1400)));
+    assert!(connection.max_segment() < 1400);
+    a.there_and_back(&b)?;
+    b.there_and_back(&a)
+}
+
 /// The interface of a node shrinks: a connection with nothing on its way goes on at once with shorter packets, at both ends. One
 /// whose packets on their way are too long ends, with both sizes. New ones have the new size.
 #[test]
@@ -165,7 +215,14 @@ fn an_interface_that_shrinks_shortens_packets_or_ends_the_connection() -> Result
     shrunk?;
     stopwatch.taken().check("the end of an operation of too long packets", stated::INTERFACE_SHRINKS);
     assert!(written.is_err(), "no packet of it passed");
-    both_ended([&a, &b], "is now 1300 bytes, and the connection was set up with 1500");
+    ended_at_both([&a, &b]);
+    // Each end names it in its own words.
+    a.wait_for_event(
+        " ended: the MTU of the node is now 1300 bytes, and the connection was set up with 1500",
+    );
+    b.wait_for_event(
+        " closed by the peer: the MTU of its node is now 1300 bytes, and the connection was set up with 1500",
+    );
     routed.forward_again(dropped)?;
     a.connect(&b)?;
     assert_eq!(a.session().mtu, 1300);
@@ -188,9 +245,8 @@ fn a_data_path_that_is_cut_later_ends_the_connection_and_is_named() -> Result<()
         ended_at_both([&a, &b]);
         routed.forward_again(dropped)?;
     }
-    for end in [&a, &b] {
-        end.wait_for_event("no packet was acknowledged for ");
-    }
+    a.wait_for_event(" ended: no packet was acknowledged for ");
+    b.wait_for_event(" closed by the peer: no packet of the peer was acknowledged for ");
     a.wait_for_event("no Falcon packet of the peer arrives any more");
     Ok(())
 }
@@ -211,8 +267,15 @@ fn a_router_with_another_mac_address_ends_the_connection_and_is_named() -> Resul
         .ip(&format!("neigh replace {gateway} lladdr 02:00:00:00:00:99 dev veth0 nud permanent\n"))?;
     let took = write_until_it_fails(&a, &a.connection(), remote.key(), 5)?;
     took.check("the end of an operation", stated::WITH_PACKETS_OUTSTANDING);
-    let cause = format!("MAC address 02:00:00:00:00:99 now, and the connection was set up with {before}");
-    both_ended([&a, &b], &cause);
+    ended_at_both([&a, &b]);
+    a.wait_for_event(&format!(
+        " ended: the next hop to the peer has the MAC address 02:00:00:00:00:99 now, and the connection was set up with {before}"
+    ));
+    b.wait_for_event(" closed by the peer: the next hop of the peer has another MAC address now");
+    // The addresses of A's link mean nothing at B.
+    let told = b.manager.events();
+    let of_a = ["02:00:00:00:00:99", &before.to_string()].map(str::to_owned);
+    assert!(!told.iter().any(|event| of_a.iter().any(|mac| event.text.contains(mac))), "{told:?}");
     a.connect(&b)?;
     let local = a.node.register(1000, Access::LOCAL)?;
     checks::block_on(a.connection().write(&local, 0, remote.key(), 0, 1000))?;
@@ -328,5 +391,225 @@ fn operations_of_a_lost_connection_end_and_another_takes_its_place() -> Result<(
     // The handle of the old one does not become that of the new one.
     let refused = checks::block_on(connection.write(&local, 0, remote.key(), 0, PART));
     assert_eq!(refused, Err(OperationError::Closed));
+    Ok(())
+}
+
+/// A static connection between nodes on both hosts, and memory at both.
+struct Fixed {
+    connection: Connection,
+    local: MemoryRegion,
+    remote: MemoryRegion,
+}
+
+impl Fixed {
+    /// CIDs at both ends.
+    const CIDS: [u32; 2] = [5, 10];
+    const BYTES: usize = 10_000;
+    /// Data of two packets that are both longer than 1500 bytes.
+    const TWO_LONG: u64 = 6000;
+
+    fn open(ends: [&End<'_>; 2]) -> Result<Self> {
+        Self::open_with(ends, Tuning::DEFAULT)
+    }
+
+    fn open_with([a, b]: [&End<'_>; 2], tuning: Tuning) -> Result<Self> {
+        let open = |end: &End<'_>, own: u32, other: u32, peer: usize| {
+            let peer = address(peer, true, false);
+            let mac = end.node.resolve(peer)?;
+            end.node.open(OpenConnection {
+                local_cid: LocalCid::Given(Cid(own)),
+                tuning,
+                ..OpenConnection::new(Cid(other), peer, mac)
+            })
+        };
+        let [cid_a, cid_b] = Self::CIDS;
+        open(b, cid_b, cid_a, 0)?;
+        let connection = open(a, cid_a, cid_b, 1)?;
+        let local = a.node.register(Self::BYTES, Access::LOCAL)?;
+        let remote = b.node.register(Self::BYTES, Access::ALL)?;
+        Ok(Self { connection, local, remote })
+    }
+
+    async fn write(&self, length: u64) -> Result<(), OperationError> {
+        self.connection.write(&self.local, 0, self.remote.key(), 0, length).await
+    }
+
+    async fn read(&self, length: u64) -> Result<(), OperationError> {
+        self.connection.read(&self.local, 0, self.remote.key(), 0, length).await
+    }
+
+    /// WRITEs, and compares what has arrived.
+    fn moves(&self, length: usize, seed: u64) -> Result<()> {
+        let sent = checks::fill(&self.local, length, seed);
+        checks::block_on(self.write(length as u64))?;
+        assert!(checks::contents(&self.remote, length) == sent, "{length} bytes: other bytes arrived");
+        Ok(())
+    }
+
+    /// WRITEs until the last round trip was an ordinary one. The pause between two packets of the smallest window is a multiple
+    /// of it, so a single long one would make the test long.
+    fn warm_up(&self) {
+        wait_until("the last round trip is an ordinary one", || {
+            let written = checks::block_on(async {
+                for _ in 0..50 {
+                    self.write(5).await?;
+                }
+                Ok::<_, OperationError>(())
+            });
+            written.expect("the path works");
+            let info = self.connection.info().expect("it is open");
+            info.rtt_ns <= 4 * info.path.floor_ns.max(25_000)
+        });
+    }
+
+    /// Runs an operation of this connection until it fails.
+    fn fails(&self, end: &End<'_>, operation: impl Future<Output = Result<(), OperationError>>) -> Failed {
+        let (told, round) = (Cell::new(None), Cell::new(Duration::ZERO));
+        let stalled = |event: &Event| event.text.contains("its packets have not been acknowledged for ");
+        let stopwatch = Stopwatch::start();
+        let watch = async {
+            loop {
+                if told.get().is_none() && end.manager.events().iter().any(stalled) {
+                    told.set(Some(stopwatch.taken()));
+                }
+                if let Ok(info) = self.connection.info() {
+                    let now = Duration::from_nanos(info.rto_ns.max(info.inter_packet_gap_ns));
+                    round.set(round.get().max(now));
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let outcome = checks::block_on(async {
+            tokio::select! {
+                outcome = operation => outcome,
+                () = watch => unreachable!("it goes on"),
+            }
+        });
+        let taken = stopwatch.taken();
+        assert!(matches!(outcome, Err(OperationError::Completion { .. })), "{outcome:?}");
+        let told = told.get().expect("an event says that the connection is stalled");
+        Failed { taken, told, round: round.get() }
+    }
+}
+
+/// How an operation of a static connection failed.
+#[derive(Debug)]
+struct Failed {
+    taken: Taken,
+    /// When an event said that the connection is stalled.
+    told: Taken,
+    /// The longest round meanwhile: the retransmission timeout, or the pause between two packets of the smallest window.
+    round: Duration,
+}
+
+impl Failed {
+    /// Checks what is stated: an event after a second, and the end of the operation after so many rounds, or with the timeout of
+    /// its transactions.
+    fn check(&self, rounds: u32) {
+        let stated = (rounds * self.round).min(Tuning::DEFAULT.transaction_timeout);
+        self.told.check("the event", stated::STATIC_IS_TOLD);
+        self.taken.check(&format!("the end of an operation, {rounds} rounds of {:?},", self.round), stated);
+    }
+}
+
+/// The path of a static connection shrinks: an operation of packets that are too long fails, and an event says why. The connection
+/// stays, and packets that fit pass.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_path_that_shrinks_fails_long_operations_of_a_static_connection() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    let fixed = Fixed::open([&a, &b])?;
+    fixed.moves(Fixed::TWO_LONG as usize, 1)?;
+    routed.narrow(1400)?;
+    fixed.warm_up();
+    fixed.fails(&a, fixed.write(Fixed::TWO_LONG)).check(2 * stated::STATIC_LONG_PACKET);
+    a.wait_for_event("and that the MTU of the path has not become smaller");
+    for end in [&a, &b] {
+        let states: Vec<_> = end.node.connections().iter().map(|info| info.state).collect();
+        assert_eq!(states, [ConnectionState::Open]);
+    }
+    fixed.moves(1000, 2)
+}
+
+/// The answers to a READ are too long for a path that has shrunk. The end that reads waits for as long as its transactions may take.
+/// The end that answers knows better, and its event says so.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_path_that_shrinks_fails_long_reads_of_a_static_connection() -> Result<()> {
+    // Shorter than the default, which would only make the test long.
+    const TIMEOUT: Duration = Duration::from_secs(3);
+    need_root();
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    let fixed = Fixed::open_with([&a, &b], Tuning { transaction_timeout: TIMEOUT, ..Tuning::DEFAULT })?;
+    checks::block_on(fixed.read(3000))?;
+    routed.narrow(1300)?;
+    fixed.warm_up();
+    let failed = fixed.fails(&b, fixed.read(3000));
+    failed.told.check("the event", stated::STATIC_IS_TOLD);
+    failed.taken.check("the end of a READ", TIMEOUT);
+    assert!(fixed.connection.is_alive());
+    fixed.moves(1000, 1)
+}
+
+/// The interface of a node with a static connection shrinks: an operation whose packets are on their way fails, and an event says
+/// it. New packets are shorter, and so are those of the peer's answers.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_interface_that_shrinks_shortens_new_packets_of_a_static_connection() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    let fixed = Fixed::open([&a, &b])?;
+    fixed.moves(Fixed::TWO_LONG as usize, 1)?;
+    fixed.warm_up();
+    // These packets are on their way for as long as the test wants.
+    let dropped = Dropped::LongFalconFrom(0, 1300);
+    routed.drop_silently(dropped)?;
+    let operation = async {
+        // The write is polled first, so its packets have the old size.
+        let shrink = async { routed.hosts[0].ip("link set veth0 mtu 1500\n") };
+        let (written, shrunk) = join(fixed.write(Fixed::TWO_LONG), shrink).await;
+        shrunk.expect("the interface can be shorter");
+        written
+    };
+    fixed.fails(&a, operation).check(2 * stated::STATIC_LONG_PACKET);
+    a.wait_for_event(
+        "the node's MTU is now 1500 bytes, it was 3390; static connections send shorter packets",
+    );
+    wait_until("new packets are shorter", || fixed.connection.max_segment() < 1500);
+    routed.forward_again(dropped)?;
+    fixed.moves(Fixed::BYTES, 2)?;
+    let sent = checks::fill(&fixed.remote, Fixed::BYTES, 3);
+    checks::block_on(fixed.read(Fixed::BYTES as u64))?;
+    assert!(checks::contents(&fixed.local, Fixed::BYTES) == sent, "READ: other bytes came");
+    Ok(())
+}
+
+/// The data path of a static connection worked, and then carries nothing any more: an event says so, the operation fails, and the
+/// connection is dead.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_static_connection_whose_data_path_dies_is_told() -> Result<()> {
+    need_root();
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    let fixed = Fixed::open([&a, &b])?;
+    fixed.moves(Fixed::BYTES, 1)?;
+    fixed.warm_up();
+    routed.drop_silently(Dropped::Everything)?;
+    fixed.fails(&a, fixed.write(5)).check(stated::STATIC_DIES);
+    let [cid, _] = Fixed::CIDS;
+    let peer = address(1, true, false);
+    a.wait_for_event("no Falcon packet of the peer arrives any more");
+    a.wait_for_event(&format!(
+        "connection {cid} to {peer} failed: the peer does not acknowledge its packets; when the peer is back, reset a static \
+         connection with `tiercel conn reset {cid}`"
+    ));
+    assert_eq!(fixed.connection.state(), ConnectionState::Fatal);
+    // The peer waits for nothing, so it notices nothing.
+    assert_eq!(b.node.connections().len(), 1);
     Ok(())
 }

@@ -77,12 +77,20 @@ async fn round(neighbour: &Connection, local: &MemoryRegion, remote: &MemoryRegi
     Ok(())
 }
 
-/// D-05, F-11: what an application writes into its page ends at most its own connection.
+/// D-05, F-11: what an application writes into its page ends at most its own connection, ordered or not.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn an_application_that_overwrites_its_page_harms_nobody() -> Result<()> {
     need_root();
-    let setup = Setup { ordered: false, ..Setup::default() };
+    for ordered in [false, true] {
+        beside_a_hostile_application(ordered).with_context(|| format!("ordered: {ordered}"))?;
+    }
+    Ok(())
+}
+
+/// The neighbour and the hostile application have connections of the same order.
+fn beside_a_hostile_application(ordered: bool) -> Result<()> {
+    let setup = Setup { ordered, ..Setup::default() };
     let nodes = TwoNodes::up(Pair::direct()?, setup)?;
     let before = [pools(&nodes.a), pools(&nodes.b)];
     {
@@ -112,7 +120,7 @@ fn an_application_that_overwrites_its_page_harms_nobody() -> Result<()> {
             hostile.join().expect("it does not panic").context("the application")?;
             outcome.with_context(|| format!("round {rounds} of the neighbour"))
         })?;
-        assert!(enough(rounds), "{done:?}, {rounds} rounds");
+        assert!(enough(rounds), "ordered {ordered}: {done:?}, {rounds} rounds");
         for region in &canary {
             assert_eq!(contents(region, BYTES), pattern(BYTES, 77), "no other memory was written");
         }

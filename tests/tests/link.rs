@@ -1,9 +1,12 @@
-//! What a node does when the interface on which it runs changes.
+//! What a node does when the interface on which it runs changes, and addresses that belong to one interface only.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 use tiercel_tests::checks::{block_on, contents, fill, wait_until};
+use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, node};
 use tiercel_tests::routed::{End, Routed};
 use tiercel_tests::stopwatch::Stopwatch;
@@ -108,6 +111,100 @@ fn a_tentative_address_is_waited_for_and_a_duplicate_is_named() -> Result<()> {
     begin_check(&pair.b)?;
     let error = up(&pair.b).expect_err("A has the address");
     assert!(matches!(error, Error::AddressDuplicate { .. }), "{error}");
+    Ok(())
+}
+
+/// Two hosts with only link-local addresses of IPv6: `fe80::1` and `fe80::2` on the cable. Each has another interface with such
+/// an address, which leads nowhere. The kernel takes that one if it is not told which, because its route is older.
+fn link_local_pair() -> Result<Pair> {
+    let pair = Pair::direct()?;
+    for (number, host) in [(1, &pair.a), (2, &pair.b)] {
+        let Host { ipv4, ipv6, .. } = host;
+        host.ip(&format!(
+            "addr del {ipv4}/16 dev veth0\naddr del {ipv6}/64 dev veth0\n\
+             link add aside0 type veth peer name aside1\nlink set aside0 up\nlink set aside1 up\n\
+             addr add fe80::a{number}/64 dev aside0 nodad\naddr add fe80::{number}/64 dev veth0 nodad\n"
+        ))?;
+    }
+    Ok(pair)
+}
+
+fn link_local(number: u16) -> IpAddr {
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number).into()
+}
+
+/// Nodes on link-local addresses find each other on the link of their interface, and connect with and without the connection
+/// manager.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn nodes_on_link_local_addresses_connect_over_their_link() -> Result<()> {
+    need_root();
+    let pair = link_local_pair()?;
+    let a = End::up(&pair.a, link_local(1), Tuning::DEFAULT)?;
+    let b = End::up(&pair.b, link_local(2), Tuning::DEFAULT)?;
+    // Nobody has asked for the neighbour before.
+    assert_eq!(a.node.resolve(link_local(2))?, b.node.device().mac);
+    a.connect(&b)?;
+    assert_eq!((a.session().peer.ip(), b.session().peer.ip()), (link_local(2), link_local(1)));
+    assert_eq!(a.session().path_mtu, Some(a.node.device().mtu), "probes of the path pass");
+    a.there_and_back(&b)?;
+    b.there_and_back(&a)?;
+    a.close(&b);
+
+    let setup = Setup { ipv6: true, ..Setup::default() };
+    let [at_a, _at_b] = nodes::connect([(&a.node, CID_A), (&b.node, CID_B)], setup)?;
+    let (local, remote) = (a.node.register(10_000, Access::LOCAL)?, b.node.register(10_000, Access::ALL)?);
+    let sent = fill(&local, 10_000, 19);
+    block_on(at_a.write(&local, 0, remote.key(), 0, 10_000))?;
+    assert!(contents(&remote, 10_000) == sent, "WRITE: the received data differ from the sent data");
+    Ok(())
+}
+
+/// The program takes link-local addresses with their interface, as `ip address` and other programs write them: in the node file,
+/// in options, and of peers.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_program_takes_link_local_addresses_with_their_interface() -> Result<()> {
+    need_root();
+    let (pair, directory) = (link_local_pair()?, TempDir::new()?);
+    let up = |host: &Host, peer: &Host, [own, other]: [u16; 2], options: &[&str]| -> Result<NodeProcess> {
+        let path = directory.path().join(format!("{own}.toml"));
+        let start = "{ request_psn = 100, data_psn = 300, rsn = 1 }";
+        std::fs::write(
+            &path,
+            format!(
+                "[node]\ninterface = \"veth0\"\naddress = \"fe80::{own}%veth0\"\n\n\
+                 [[connection]]\nlocal_cid = {own}0\npeer_cid = {other}0\n\
+                 peer_address = \"fe80::{other}%veth0\"\npeer_mac = \"{}\"\nordered = true\n\
+                 security = {{ mode = \"plaintext\", tx_spi = {own}, rx_spi = {other} }}\n\
+                 tx = {start}\nrx = {start}\n",
+                peer.mac
+            ),
+        )?;
+        let config = ["--config", path.to_str().context("a plain path")?];
+        NodeProcess::up(host, directory.path(), &own.to_string(), &[&config[..], options].concat())
+    };
+    let a = up(&pair.a, &pair.b, [1, 2], &[])?;
+    let b = up(&pair.b, &pair.a, [2, 1], &["--address", "fe80::2%veth0"])?;
+    assert_eq!(a.json(&["status"])?["device"]["address"], "fe80::1");
+    let key = b.json(&["mr", "register", "4KiB"])?["key"].to_string();
+    let moves = |cid: &str, data: &str| -> Result<()> {
+        a.ok(&["write", cid, "--rkey", &key, "--data", data])?;
+        let length = data.len().to_string();
+        assert_eq!(b.ok(&["mr", "read", &key, "--length", &length, "--raw"])?, data);
+        Ok(())
+    };
+    moves("10", "static")?;
+    for peer in ["fe80::2%veth0", "[fe80::2%veth0]:4792", "fe80::2"] {
+        let connection = a.json(&["conn", "connect", peer])?;
+        let cid = connection["local_cid"].to_string();
+        moves(&cid, &format!("connected to {peer}"))?;
+        a.ok(&["conn", "close", &cid])?;
+    }
+    let elsewhere = a.run(&["conn", "connect", "fe80::2%aside0"])?;
+    assert!(elsewhere.code != 0, "{elsewhere:?}");
+    let said = "fe80::2%aside0 is an address on \"aside0\", and the node's interface is \"veth0\"";
+    assert!(elsewhere.stderr.contains(said), "{elsewhere:?}");
     Ok(())
 }
 

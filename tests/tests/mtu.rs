@@ -1,12 +1,17 @@
 //! Operations of every length at every MTU that the driver carries.
 
-use anyhow::Result;
-use tiercel_tests::checks::{self, pattern};
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use tiercel_tests::checks::{self, fill, pattern};
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
+use tiercel_tests::raw_peer::RawPeer;
 use tiercel_tests::{Host, Pair, need_root};
+use transport_common::ulp::rdma::{Aeth, UlpCode};
 use transport_user::{
-    AttachMode, Error, LARGEST_MTU, LARGEST_SEGMENT, MemoryRegion, NATIVE_MTU, Node, NodeOptions,
+    Access, AttachMode, Error, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, NATIVE_MTU, Node,
+    NodeOptions, OpenConnection,
 };
 
 /// Brings two nodes up on a cable of this MTU and connects them. Above [`NATIVE_MTU`] the attachment is generic.
@@ -104,6 +109,56 @@ fn operations_of_every_length_at_every_mtu_over_ipv4() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn operations_of_every_length_at_every_mtu_over_ipv6() -> Result<()> {
     operations_of_every_length_at_every_mtu(true)
+}
+
+/// A node answers a READ of its peer up to what the MTU holds, which is more than its own segments have: Pull Data has the
+/// shortest headers. The peer is a program of the test, because no node asks for so much. A longer READ is refused.
+fn answers_up_to_the_mtu(interface: u32, ipv6: bool, longest: u32) -> Result<()> {
+    const REGION: usize = 4096;
+    let pair = Pair::direct_with_mtu(interface)?;
+    let [own, other] =
+        [&pair.a, &pair.b].map(|host| if ipv6 { host.ipv6.into() } else { IpAddr::from(host.ipv4) });
+    let node = pair.a.run(|| Node::up(NodeOptions::new(Host::INTERFACE, own)))?;
+    let [tx, rx] = nodes::initials();
+    let connection = node.open(OpenConnection {
+        local_cid: LocalCid::Given(CID_A),
+        tx,
+        rx,
+        tuning: Setup::CONSTANT,
+        ..OpenConnection::new(CID_B, other, Mac(pair.b.mac.0))
+    })?;
+    assert!(connection.max_segment() < longest, "{} bytes in a segment", connection.max_segment());
+    let region = node.register(REGION, Access::ALL)?;
+    let data = fill(&region, REGION, 15);
+    let mut peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
+    let from = 3;
+    for length in [1, connection.max_segment() + 1, longest - 7, longest - 1, longest] {
+        let answer = peer.read(region.key(), from, length).with_context(|| format!("{length} bytes"))?;
+        assert_eq!((answer.syndrome, answer.data.len()), (Aeth::SUCCESS, length as usize));
+        assert!(answer.data == data[from as usize..][..length as usize], "{length} bytes: other bytes came");
+    }
+    let refused = peer.read(region.key(), from, longest + 1)?;
+    let code = Aeth::ERROR_BASE + UlpCode::INVALID_REQUEST.0;
+    assert_eq!((refused.syndrome, refused.data.len()), (code, 0));
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_read_of_a_peer_is_answered_up_to_what_the_mtu_holds() -> Result<()> {
+    need_root();
+    for (interface, ipv6, longest) in [
+        (2000, false, 1916),
+        (2000, true, 1896),
+        (LARGEST_MTU, false, 3306),
+        (LARGEST_MTU, true, 3286),
+        // The node's MTU is the largest, whatever the interface carries.
+        (LARGEST_MTU + 4, false, 3306),
+    ] {
+        answers_up_to_the_mtu(interface, ipv6, longest)
+            .with_context(|| format!("an interface of {interface} bytes, IPv6 {ipv6}"))?;
+    }
+    Ok(())
 }
 
 /// An MTU that the node cannot serve is refused if somebody asks for it, with the largest possible one.

@@ -135,8 +135,8 @@ fn differences(before: &Device, after: &Device) -> Vec<String> {
     if before.mtu != after.mtu {
         let (was, is) = (before.mtu, after.mtu);
         let static_ones = if is < was {
-            "; static connections that were opened with a larger one lose their longer packets: raise the MTU again, or \
-             restart the node"
+            "; static connections send shorter packets from now on, and longer ones of their peers are lost: raise the MTU \
+             again, or set `mtu` at the peers"
         } else {
             ""
         };

@@ -198,8 +198,12 @@ impl Queues {
         self.max_segment
     }
 
-    /// Makes the largest segment smaller. Returns whether all that is outstanding fits it: what is posted stays as it is.
+    /// Makes the largest segment smaller. Returns whether all that is outstanding fits it: what is posted stays as it is. A
+    /// segment of no bytes would move nothing, so the largest one stays if no byte fits.
     pub(crate) fn narrow(&mut self, qp: &QueuePair, max_segment: u32) -> bool {
+        if max_segment == 0 {
+            return false;
+        }
         self.max_segment = self.max_segment.min(max_segment);
         self.look_again(qp);
         let posted = (0..self.in_flight().min(SEND_QUEUE_DEPTH as u32)).all(|n| {

@@ -312,6 +312,19 @@ fn segments_that_are_not_posted_become_shorter() {
     }
 }
 
+/// The MTU of an interface may become so small that a packet has headers only. No operation is cut into segments of no bytes,
+/// which would never end.
+#[test]
+fn no_operation_is_cut_into_nothing() {
+    let (kernel, mut queues) = Kernel::new(true);
+    assert!(!queues.narrow(&kernel.qp, 0) && queues.max_segment() == SEGMENT);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, 2 * u64::from(SEGMENT), keep());
+    assert_eq!(kernel.posted().len(), 2);
+    kernel.succeed(2);
+    queues.collect(&kernel.qp);
+    assert_eq!(outcome.try_recv(), Ok(Ok(())));
+}
+
 /// On an unordered connection a SEND is one segment. One that waits for a place cannot be cut.
 #[test]
 fn a_send_that_waits_and_is_too_long_is_known() {

@@ -104,6 +104,51 @@ fn the_ulp_header_follows_the_falcon_header() {
     }
 }
 
+/// The peer asks for all that a packet of the MTU holds, which is more than a segment of this end. The answer leaves in the
+/// frame of the request, and in one of the engine when it is sent again.
+#[test]
+fn an_answer_may_be_longer_than_a_segment() {
+    let slot = 5;
+    for (mtu, longest) in [(2000, 1916), (3390, 3306)] {
+        let (mut a, mut b) = (nic(0), target(1));
+        let [mut asks, mut answers] = [0, 1].map(|side| connection(side, slot));
+        // Its MTU is larger.
+        asks.config.max_segment = 4000;
+        answers.config.max_segment = longest - 8;
+        answers.config.max_answer = longest;
+        a.open(slot, &asks);
+        b.open(slot, &answers);
+        for (n, byte) in b.memory_mut()[..4096].iter_mut().enumerate() {
+            *byte = (n * 31 + n / 256) as u8;
+        }
+        a.post(slot, work(Verb::READ, longest)).expect("the queue is empty");
+        let [pull] = &drain(&mut a)[..] else { panic!("one packet") };
+        let lost = reply(&mut b, pull).expect("Pull Data");
+        // The first 14 bytes are the Ethernet header.
+        assert_eq!((lost.len(), lost.len() - 14), (FALCON + 24 + RESPONSE + longest as usize, mtu));
+        drain(&mut b);
+        b.set_time(Picoseconds(2 * MILLI));
+        // The timing wheel may need several polls.
+        let sent = [drain(&mut b), drain(&mut b)].concat();
+        let again = sent.into_iter().find(|frame| frame.len() == lost.len());
+        a.receive(again.expect("the engine sends it again"));
+        assert_eq!(a.memory()[..longest as usize], b.memory()[..longest as usize]);
+        let [done] = &completions(&mut a, slot)[..] else { panic!("one completion") };
+        assert_eq!((done.status, done.ulp_code, done.length), (0, 0, longest));
+        for frame in drain(&mut a) {
+            b.receive(frame);
+        }
+
+        // A byte more is refused.
+        a.post(slot, work(Verb::READ, longest + 1)).expect("the queue has space");
+        let sent = drain(&mut a);
+        let pull = sent.iter().find(|frame| frame.len() == FALCON + 32 + REQUEST).expect("a Pull Request");
+        a.receive(reply(&mut b, pull).expect("an answer"));
+        let [refused] = &completions(&mut a, slot)[..] else { panic!("one completion") };
+        assert_ne!(refused.ulp_code, 0);
+    }
+}
+
 /// F-6.2-3, F-6.2-4, F-8.4.3.1-1: two peers hand out the same CID. The packets to them differ in nothing of Falcon,
 /// and each answer finds the connection that it is for.
 #[test]

@@ -51,6 +51,15 @@ pub(super) async fn accept<H: Host>(
             shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {text}"));
             reject(&mut stream, reason, &text).await;
         }
+        Err(Declined::ByHost(error)) => {
+            count(&shared.counters.declined);
+            shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {error}"));
+            let reason = match error {
+                HostError::TableFull => Rejection::TableFull,
+                HostError::Refused(_) => Rejection::Node,
+            };
+            reject(&mut stream, reason, error.for_peer()).await;
+        }
         Err(Declined::GaveWay) => {
             count(&shared.counters.displaced);
             reject(&mut stream, Rejection::Busy, GAVE_WAY).await;
@@ -75,8 +84,10 @@ pub(super) async fn accept<H: Host>(
 
 /// Why the accepting end opened no connection.
 pub(super) enum Declined {
-    /// This end rejects the offer.
+    /// This end rejects the offer. The text is for both ends.
     Answered(Rejection, String),
+    /// The node cannot open its half.
+    ByHost(HostError),
     /// The peer violated the protocol, or the TCP connection ended.
     Broken(WireError),
     /// The data path does not carry Falcon packets. The peer knows it too.
@@ -99,6 +110,12 @@ impl From<WireError> for Declined {
     }
 }
 
+impl From<HostError> for Declined {
+    fn from(error: HostError) -> Self {
+        Self::ByHost(error)
+    }
+}
+
 async fn answer<H: Host>(
     shared: &Shared<H>,
     stream: &mut TcpStream,
@@ -114,7 +131,7 @@ async fn answer<H: Host>(
     };
     place.heard();
     check_share(shared, Source::of(peer.ip()))?;
-    let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
+    let reservation = shared.host.reserve_cid()?;
     let cid = H::reserved(&reservation);
     // Offered only in answer to an offer, which an older peer does not make.
     let rack_tlp = peer_offer.rack_tlp && shared.tuning.rack_tlp;
@@ -131,7 +148,7 @@ async fn answer<H: Host>(
     agreement.path_mtu = path_mtu;
     find_next_hop(shared, &mut agreement).await;
     // This end opens before it answers, because the peer's first packet may follow at once.
-    shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
+    shared.host.open(reservation, &agreement)?;
     let opened = Opened::new(shared, cid);
     match exchange(shared, stream, &Message::Accept { offer: Box::new(own), path_mtu }).await? {
         Message::Ready => {}
@@ -180,14 +197,6 @@ fn send_last(stream: &TcpStream, message: &Message) {
         // connection.
         let _ = SockRef::from(stream).send(&frame);
     }
-}
-
-fn declined_by_host(error: HostError) -> Declined {
-    let reason = match error {
-        HostError::TableFull => Rejection::TableFull,
-        HostError::Refused(_) => Rejection::Node,
-    };
-    Declined::Answered(reason, error.to_string())
 }
 
 /// Sends the reason to the peer, and closes the connection so that the peer can still read it.

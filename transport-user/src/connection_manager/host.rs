@@ -119,3 +119,14 @@ pub enum HostError {
     #[error("{0}")]
     Refused(String),
 }
+
+impl HostError {
+    /// Returns the reason for the peer that asked. What the user of this end can do about it is not for the peer's user, and
+    /// nor are numbers and paths of this end.
+    pub(super) fn for_peer(&self) -> &'static str {
+        match self {
+            Self::TableFull => "its connection table is full: close a connection to it, or try again later",
+            Self::Refused(_) => "it could not open its end of the connection: its log says why",
+        }
+    }
+}

@@ -110,7 +110,7 @@ pub enum Message {
     },
     /// The connection ends. No message follows.
     Close {
-        /// The reason, for people.
+        /// The reason, for people at the receiver: there the sender is "the peer".
         text: String,
     },
 }

@@ -30,6 +30,14 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// Shortest time after which a stalled connection is given up.
 const SHORTEST_STALL: Duration = Duration::from_secs(2);
 
+/// Why the data path ends a connection, in words for each end. The peer shows its own as words of its peer: there this end is
+/// "the peer", and what it says names no address of this end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) here: String,
+    pub(super) for_peer: String,
+}
+
 /// How a session learns about its data path, and what it has found out.
 pub(super) struct PathCheck {
     stall: watch::Sender<Option<Stall>>,
@@ -43,7 +51,7 @@ pub(super) struct PathCheck {
     longest_stall: Duration,
     /// MAC address of the next hop to which the connection sends.
     next_hop: Mac,
-    cause: OnceLock<String>,
+    cause: OnceLock<Cause>,
 }
 
 impl PathCheck {
@@ -105,14 +113,14 @@ impl PathCheck {
 
     /// Returns why the data path ended the session, if this is the last message that says so.
     pub(super) fn ended_by(&self, last: &Message) -> Option<String> {
-        self.cause.get().filter(|cause| farewell(cause) == *last).cloned()
+        self.cause.get().filter(|cause| farewell(&cause.for_peer) == *last).map(|cause| cause.here.clone())
     }
 }
 
 impl Session {
     /// Ends the session with a cause of its data path. The peer is told.
-    pub(super) async fn end_with(&self, cause: String) {
-        let message = farewell(&cause);
+    pub(super) async fn end_with(&self, cause: Cause) {
+        let message = farewell(&cause.for_peer);
         if self.path.cause.set(cause).is_ok() {
             // Sending fails only if the session is ending.
             let _ = self.outgoing.send(message).await;
@@ -181,23 +189,38 @@ async fn other_next_hop<H: Host>(shared: &Shared<H>, session: &Session) -> Optio
     (now != session.path.next_hop).then_some(now)
 }
 
-fn moved(mac: Mac, before: Mac) -> String {
-    format!(
-        "the next hop to the peer has the MAC address {mac} now, and the connection was set up with {before}: connect again"
-    )
+fn moved(mac: Mac, before: Mac) -> Cause {
+    Cause {
+        here: format!(
+            "the next hop to the peer has the MAC address {mac} now, and the connection was set up with {before}: connect again"
+        ),
+        for_peer: "the next hop of the peer has another MAC address now: connect again".to_owned(),
+    }
 }
 
-fn given_up(lasts: Duration, heard: Heard) -> String {
+fn given_up(lasts: Duration, heard: Heard) -> Cause {
     let lasts = lasts.as_secs_f64();
     match heard {
-        Heard::Never | Heard::NoLonger => format!(
-            "no packet was acknowledged for {lasts:.1} s, and no Falcon packet of the peer arrives: the peer is down, or UDP port \
-             {FALCON_UDP_PORT} does not pass any more"
-        ),
-        Heard::Some => format!(
-            "its oldest packet was not acknowledged for {lasts:.1} s, while other packets of the peer arrive: the path loses \
-             long packets, or most packets"
-        ),
+        Heard::Never | Heard::NoLonger => Cause {
+            here: format!(
+                "no packet was acknowledged for {lasts:.1} s, and no Falcon packet of the peer arrives: the peer is down, or UDP \
+                 port {FALCON_UDP_PORT} does not pass any more"
+            ),
+            for_peer: format!(
+                "no packet of the peer was acknowledged for {lasts:.1} s, and no Falcon packet of this node reaches it: UDP port \
+                 {FALCON_UDP_PORT} does not pass any more"
+            ),
+        },
+        Heard::Some => Cause {
+            here: format!(
+                "its oldest packet was not acknowledged for {lasts:.1} s, while other packets of the peer arrive: the path loses \
+                 long packets, or most packets"
+            ),
+            for_peer: format!(
+                "the oldest packet of the peer was not acknowledged for {lasts:.1} s, while other packets of this node reach it: \
+                 the path loses long packets, or most packets"
+            ),
+        },
     }
 }
 
@@ -259,6 +282,31 @@ mod tests {
         timeout(AGAIN, smaller.changed()).await.expect("it is told").expect("the sender is there");
         let known = *smaller.borrow_and_update();
         assert_eq!(known, Some((SmallerMtu { mtu: 1400, of: MtuOf::Node }, Source::Interface)));
+    }
+
+    /// What the peer reads is true there: this end is "the peer". All of it crosses, and it says nothing of this end's
+    /// addresses.
+    #[test]
+    fn the_peer_reads_words_of_its_own() {
+        let [mac, before] = [8, 9].map(|last| Mac([2, 0, 0, 0, 0, last]));
+        let causes = [Heard::Never, Heard::NoLonger, Heard::Some].map(|heard| given_up(AGAIN, heard));
+        for Cause { here, for_peer } in causes.into_iter().chain([moved(mac, before)]) {
+            assert_ne!(here, for_peer);
+            assert!(for_peer.contains(" of the peer ") && !for_peer.contains("peer is down"), "{for_peer}");
+            assert!([mac, before].iter().all(|own| !for_peer.contains(&own.to_string())), "{for_peer}");
+            assert_eq!(farewell(&for_peer), Message::Close { text: for_peer });
+        }
+    }
+
+    /// The session ended with this cause if its last message was the one for the peer.
+    #[test]
+    fn the_cause_is_that_of_the_last_message() {
+        let path = PathCheck::new(true, SHORTEST_STALL, Mac([0; 6]));
+        let cause = moved(Mac([8; 6]), Mac([9; 6]));
+        assert_eq!(path.ended_by(&farewell(&cause.for_peer)), None);
+        path.cause.set(cause.clone()).expect("it is the first");
+        assert_eq!(path.ended_by(&farewell("closed")), None);
+        assert_eq!(path.ended_by(&farewell(&cause.for_peer)), Some(cause.here));
     }
 
     /// A dead peer is noticed after two seconds with the default tuning, as in the datapath. What the user chose counts, and

@@ -32,7 +32,7 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) const BY_USER: &str = "closed by its user";
 const CLOSED: &str = "closed";
 const FAILED: &str = "packet delivery failed";
-pub(super) const GOING_DOWN: &str = "the node goes down";
+pub(super) const GOING_DOWN: &str = "its node goes down";
 
 /// Capacity of the queue of messages to send, per session. If the queue is full, the sender waits.
 pub(super) const OUTGOING: usize = 64;

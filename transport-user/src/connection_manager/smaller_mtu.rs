@@ -13,6 +13,7 @@ use super::agreement::LEAST_MTU;
 use super::events::Level;
 use super::host::Host;
 use super::message::Message;
+use super::path_check::Cause;
 use super::session::Session;
 use super::{Shared, lock};
 
@@ -54,11 +55,12 @@ pub(super) enum Source {
 }
 
 impl SmallerMtu {
-    fn name(self, source: Source) -> &'static str {
+    /// Returns what this end calls it, and what the peer reads, as a text of this end.
+    fn names(self, source: Source) -> [&'static str; 2] {
         match (self.of, source) {
-            (MtuOf::Path, _) => "the path",
-            (MtuOf::Node, Source::Peer) => "the peer's node",
-            (MtuOf::Node, _) => "the node",
+            (MtuOf::Path, _) => ["the path"; 2],
+            (MtuOf::Node, Source::Peer) => ["the peer's node", "this node"],
+            (MtuOf::Node, _) => ["the node", "its node"],
         }
     }
 
@@ -80,11 +82,14 @@ pub(super) async fn go_on<H: Host>(
     if mtu >= before {
         return;
     }
-    let name = smaller.name(source);
+    let names = smaller.names(source);
     let ends = |why: &str| {
-        format!(
-            "the MTU of {name} is now {mtu} bytes, and the connection was set up with {before}{why}: connect again"
-        )
+        let [here, for_peer] = names.map(|name| {
+            format!(
+                "the MTU of {name} is now {mtu} bytes, and the connection was set up with {before}{why}: connect again"
+            )
+        });
+        Cause { here, for_peer }
     };
     if mtu < LEAST_MTU {
         session.end_with(ends(&format!(". The least is {LEAST_MTU}"))).await;
@@ -104,6 +109,7 @@ pub(super) async fn go_on<H: Host>(
         sleep(LOOK).await;
     }
     session.shorten(mtu);
+    let [name, _] = names;
     let text = || {
         format!(
             "connection {} with {}: the MTU of {name} is now {mtu} bytes, it was {before}: packets are shorter from now on",

@@ -369,6 +369,11 @@ async fn connect_says_why_it_failed() {
     let (full, _f) = start(FakeNode::with_capacity(RIGHT, 1500, 0)).await;
     let error = left.connect(right, full.address().port(), Terms::default()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Rejected { reason: Rejection::TableFull, .. }), "{error}");
+    // What the user there can do about it is for the user there.
+    assert!(error.to_string().contains("declined: its connection table is full"), "{error}");
+    assert!(!error.to_string().contains("tiercel conn close"), "{error}");
+    let told = full.events();
+    assert!(told.iter().any(|event| event.text.contains("tiercel conn close")), "{told:?}");
     let error =
         full.connect(LEFT.parse().unwrap(), left.address().port(), Terms::default()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Host(HostError::TableFull)), "{error}");

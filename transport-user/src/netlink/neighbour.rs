@@ -1,7 +1,7 @@
 //! Resolves the MAC address of the next hop towards a peer.
 
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 use netlink_packet_route::neighbour::{
@@ -32,9 +32,15 @@ impl Probe {
         Ok(Self([v4, v6]))
     }
 
-    fn send(&self, hop: IpAddr) {
+    fn send(&self, index: u32, hop: IpAddr) {
+        let to = match hop {
+            IpAddr::V4(v4) => SocketAddr::from((v4, DISCARD_PORT)),
+            IpAddr::V6(v6) => {
+                SocketAddrV6::new(v6, DISCARD_PORT, 0, scope_of(hop, index).unwrap_or(0)).into()
+            }
+        };
         // Sending starts the resolution. It does not matter whether the datagram arrives.
-        let _ = self.0[usize::from(hop.is_ipv6())].send_to(&[], (hop, DISCARD_PORT));
+        let _ = self.0[usize::from(hop.is_ipv6())].send_to(&[], to);
     }
 }
 
@@ -76,6 +82,7 @@ impl Netlink {
         message.header.address_family = family(peer);
         message.header.destination_prefix_length = if peer.is_ipv4() { 32 } else { 128 };
         message.attributes.push(RouteAttribute::Destination(peer.into()));
+        message.attributes.extend(scope_of(peer, index).map(RouteAttribute::Oif));
         let no_route = |error: io::Error| format!("there is no route ({error}); add one with `ip route add`");
         let answers = self.requests.ask(RouteNetlinkMessage::GetRoute(message)).map_err(no_route)?;
         let route = answers.into_iter().find_map(|message| match message {
@@ -138,10 +145,19 @@ impl<'n> Search<'n> {
             return Err(format!("{hop} does not answer; check that the peer is up, or give its MAC address"));
         }
         if known.is_none() && self.round.is_multiple_of(ASK_AGAIN) {
-            netlink.probe.send(hop);
+            netlink.probe.send(self.index, hop);
         }
         self.round += 1;
         Ok(known)
+    }
+}
+
+/// Returns the interface on whose link an address is, if the address alone does not say so. Each interface has a route to the
+/// link-local addresses of IPv6, and the kernel takes any of them if it is not told which.
+fn scope_of(address: IpAddr, index: u32) -> Option<u32> {
+    match address {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(index),
+        _ => None,
     }
 }
 
@@ -172,5 +188,12 @@ mod tests {
         let reason =
             netlink.resolve(u32::MAX, "127.0.0.1".parse().expect("an address")).expect_err("not a peer");
         assert!(reason.contains("this host"), "{reason}");
+    }
+
+    #[test]
+    fn only_link_local_addresses_need_a_scope() {
+        let scope = |text: &str| scope_of(text.parse().expect("an address"), 7);
+        assert_eq!(["fe80::2", "febf::1"].map(scope), [Some(7); 2]);
+        assert_eq!(["fd00::2", "10.7.0.2", "169.254.0.2", "ff02::1"].map(scope), [None; 4]);
     }
 }

@@ -164,8 +164,14 @@ async fn a_stall_whose_cause_is_not_found_ends_too() {
     let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 9000).await });
     without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
     let (text, searches) = within("the peer is told", peer).await.unwrap();
-    assert!(text.starts_with("no packet was acknowledged for ") && text.contains("UDP port 1000"), "{text}");
+    assert!(text.starts_with("no packet of the peer was acknowledged for "), "{text}");
+    assert!(text.contains("no Falcon packet of this node reaches it: UDP port 1000"), "{text}");
     assert_eq!((searches, node.statistics().path_lost), (1, 1));
+    let told = |event: &Event| {
+        event.text.contains(" ended: no packet was acknowledged for ")
+            && event.text.contains("the peer is down")
+    };
+    eventually("it is an event", || node.events().iter().any(told)).await;
 }
 
 /// Another router has taken over: the kernel sends to its MAC address, and the connection still to that of the old one.
@@ -177,13 +183,12 @@ async fn a_next_hop_with_another_mac_address_ends_a_stalled_connection() {
     let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 9000).await });
     without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
     let (text, searches) = within("the peer is told", peer).await.unwrap();
-    assert!(
-        text.contains(
-            "MAC address 02:00:00:00:00:08 now, and the connection was set up with 02:00:00:00:00:09"
-        ),
-        "{text}"
-    );
+    // The peer is not told addresses of this end's link.
+    assert_eq!(text, "the next hop of the peer has another MAC address now: connect again");
     assert_eq!((searches, node.statistics().path_lost), (0, 1));
+    let expected = "MAC address 02:00:00:00:00:08 now, and the connection was set up with 02:00:00:00:00:09";
+    let told = |event: &Event| event.text.contains(" ended: ") && event.text.contains(expected);
+    eventually("it is an event", || node.events().iter().any(told)).await;
 }
 
 /// A node of a release that does not search again is asked nothing, and a path that works is left alone.
@@ -195,7 +200,7 @@ async fn who_does_not_search_is_not_asked() {
     without_answers(&node, cid, "it is an event", || !node.events().is_empty()).await;
     without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
     let (text, searches) = within("the peer is told", peer).await.unwrap();
-    assert!(text.starts_with("no packet was acknowledged for "), "{text}");
+    assert!(text.starts_with("no packet of the peer was acknowledged for "), "{text}");
     assert_eq!(searches, 0);
 }
 
@@ -274,9 +279,12 @@ async fn an_interface_that_shrinks_ends_the_connections_that_are_too_large_for_i
     eventually("one is left", || left.sessions().len() == 1 && right.sessions().len() == 1).await;
     assert_eq!((left.host().health(cid), left.host().health(small)), (Health::Closed, Health::Open));
     assert_eq!((left.statistics().path_lost, right.statistics().closed_by_peer), (1, 1));
-    let expected = "the MTU of the node is now 1400 bytes, and the connection was set up with 1500";
-    for node in [&left, &right] {
-        eventually("it is an event", || node.events().iter().any(|event| event.text.contains(expected)))
+    let sizes = "is now 1400 bytes, and the connection was set up with 1500";
+    for (node, expected) in [
+        (&left, format!(" ended: the MTU of the node {sizes}")),
+        (&right, format!(" closed by the peer: the MTU of its node {sizes}")),
+    ] {
+        eventually("it is an event", || node.events().iter().any(|event| event.text.contains(&expected)))
             .await;
     }
     assert!(left.events().iter().any(|event| event.text == "the interface has changed"));
