@@ -9,7 +9,7 @@ use tiercel_tests::simulation::{Profile, Reached, Scenario, SmallWorld, World, m
 use transport_common::counters::{Counter, Raised};
 
 /// What the seeds of each test reach. A change after which they no longer reach it takes away what they show.
-const ALWAYS: [&str; 14] = [
+const ALWAYS: [&str; 15] = [
     "ack_stale",
     "bad_work_request",
     "congestion_results",
@@ -24,9 +24,10 @@ const ALWAYS: [&str; 14] = [
     "resyncs_sent",
     "retransmitted_early",
     "tail_probes",
+    "wraps_2_32_ticks",
 ];
 /// What they reach with hostile packets and other faults.
-const WITH_FAULTS: [&str; 7] = [
+const WITH_FAULTS: [&str; 10] = [
     "congestion_lost",
     "drop_source",
     "drop_spi",
@@ -34,6 +35,9 @@ const WITH_FAULTS: [&str; 7] = [
     "drop_unknown_cid",
     "steps_blocked_ordered",
     "steps_blocked_unordered",
+    "wraps_2_24_ticks",
+    "wraps_2_63_ps",
+    "wraps_2_64_ps",
 ];
 /// What a full completion queue does while its connection lives, and when its connection is closed.
 const FULL_QUEUES: [&str; 2] = ["completion_queue_full", "receives_lost"];

@@ -9,6 +9,7 @@ use rand::{Rng, SeedableRng};
 use super::crowd::Hosts;
 use super::hostile::Forgery;
 use super::scenario::{Profile, Scenario, scale};
+use super::wraps;
 
 /// Latest time of a fault, nanoseconds.
 const LATEST: u64 = 30_000_000;
@@ -20,9 +21,6 @@ const LARGEST_STEP: u64 = 15_000_000;
 const LONGEST_SILENCE: u64 = 40_000_000;
 /// Longest partition, nanoseconds.
 const LONGEST_PARTITION: u64 = 20_000_000;
-/// Where times wrap, picoseconds: of 24 and of 32 bits of Falcon's ticks, and the clock itself. In half of its circle before,
-/// a time that is compared like a number has another order.
-const WRAPS: [u64; 4] = [1 << 41, 1 << 49, 1 << 63, 0];
 /// Largest drift of a clock, parts per million.
 const LARGEST_DRIFT: i64 = 100;
 /// Largest number of times that a link is opened again. The memory of a host has room for them.
@@ -292,7 +290,7 @@ impl Scenario {
         for host in &mut this.hosts {
             if rng.random_bool(0.5) {
                 let near = rng.random_range(0..1u64 << 36);
-                host.clock = WRAPS[(near >> 34) as usize].wrapping_sub(near & ((1 << 34) - 1));
+                host.clock = wraps::instant((near >> 34) as usize).wrapping_sub(near & ((1 << 34) - 1));
             }
         }
         faults.sort_by_key(|fault| fault.at);

@@ -26,6 +26,7 @@ mod scenario;
 pub mod scribbler;
 mod trace;
 mod world;
+mod wraps;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
 pub use crowd::{Hosts, MOST_HOSTS};

@@ -9,6 +9,7 @@ use transport_common::connection::{Connection, Statistics};
 use transport_common::counters::Counter;
 
 use crate::simulation::ledger::Lost;
+use crate::simulation::wraps::WRAPS;
 
 /// How often each thing happened. What never happened is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -16,8 +17,8 @@ use crate::simulation::ledger::Lost;
 pub struct Reached(BTreeMap<&'static str, u64>);
 
 impl Reached {
-    /// Returns how often something happened: a name of [`Counter`], a field of [`Statistics`], or what a full completion
-    /// queue did.
+    /// Returns how often something happened: a name of [`Counter`], a field of [`Statistics`], or what full queues and
+    /// wrapping clocks did.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or_default()
@@ -62,6 +63,11 @@ impl Reached {
         }
         self.book("ends_lost", lost.ends.len() as u64);
         self.book("receives_lost", lost.receives.len() as u64);
+    }
+
+    /// Adds the wraps that a clock has passed while a timer ran.
+    pub(in crate::simulation) fn add_wraps(&mut self, passed: [u64; WRAPS.len()]) {
+        WRAPS.into_iter().zip(passed).for_each(|((name, _), count)| self.book(name, count));
     }
 
     fn book(&mut self, name: &'static str, count: u64) {
