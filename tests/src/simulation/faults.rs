@@ -5,6 +5,7 @@ use core::fmt;
 use fabric_model::{FabricConfig, Impairments, Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use transport_common::packet_delivery::Window;
 
 use super::crowd::Hosts;
 use super::hostile::Forgery;
@@ -93,10 +94,12 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
-    /// A host acknowledges no request for so long. It goes on to answer them, which is legal (D-54).
+    /// A host acknowledges late for so long. It goes on to answer requests, which is legal (D-54).
     Late {
         /// The host.
         host: usize,
+        /// What it does not acknowledge.
+        lateness: Lateness,
         /// How long.
         length: Span,
     },
@@ -142,6 +145,30 @@ pub enum Thread {
     Receives,
 }
 
+/// What a host does not acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lateness {
+    /// No packet of this window.
+    Window(Window),
+    /// The oldest packet of each window. What is behind it, it acknowledges.
+    Oldest,
+}
+
+impl Lateness {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Window(Window::Data), Self::Window(Window::Request), Self::Oldest];
+
+    /// Returns what a host with it has acknowledged late, as [`Reached`](super::Reached) counts it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window(Window::Data) => "late_data",
+            Self::Window(Window::Request) => "late_requests",
+            Self::Oldest => "late_oldest",
+        }
+    }
+}
+
 impl FaultKind {
     /// Whether hosts get packets that are not of their present connections.
     #[must_use]
@@ -181,8 +208,13 @@ impl fmt::Display for Fault {
                 write!(f, " for {full:?}, or for {length:?}")?;
                 closes.map_or(Ok(()), |link| write!(f, "; link {link} is closed then, and opened again"))
             }
-            FaultKind::Late { host, length } => {
-                write!(f, "host {host} acknowledges no request for {length:?}")
+            FaultKind::Late { host, lateness, length } => {
+                let what = match lateness {
+                    Lateness::Window(Window::Data) => "no packet of the data window",
+                    Lateness::Window(Window::Request) => "no request",
+                    Lateness::Oldest => "all but the oldest packet of each window",
+                };
+                write!(f, "host {host} acknowledges {what} for {length:?}")
             }
             FaultKind::Shortage { host, left, length } => {
                 write!(f, "host {host} has {left} free receive cells for {length:?}")
@@ -297,6 +329,7 @@ impl Scenario {
         this.faults = faults;
         this.add_pressure();
         this.add_hoard();
+        this.add_lateness();
         this
     }
 
@@ -315,7 +348,10 @@ impl Scenario {
                 let (left, length) = (rng.random_range(0..3), scale(rng, 1000, LONGEST_SILENCE));
                 FaultKind::Shortage { host, left, length: Span::from_nanos(length) }
             }
-            5 => FaultKind::Late { host, length: Span::from_nanos(scale(rng, 1000, LONGEST_SILENCE)) },
+            5 => {
+                let length = Span::from_nanos(scale(rng, 1000, LONGEST_SILENCE));
+                FaultKind::Late { host, lateness: Lateness::Window(Window::Request), length }
+            }
             // At most five steps of one host.
             2 => FaultKind::ClockStep { host, by: Span::from_nanos(scale(rng, 100, LARGEST_STEP / 5)) },
             _ => {
