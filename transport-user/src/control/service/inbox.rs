@@ -20,7 +20,7 @@ const DEEPEST: usize = 64;
 const AGAIN: u32 = 3;
 /// What each file and each directory counts at least, bytes: a block. An empty one takes no bytes for data on many file
 /// systems, and a peer could store any number of them.
-pub(super) const BLOCK: u64 = 4096;
+const BLOCK: u64 = 4096;
 
 /// The receive directory of a node. All functions but [`Self::new`] and [`Self::options`] run on a lane.
 #[derive(Debug)]
