@@ -127,7 +127,7 @@ impl TransmitPath {
     pub(crate) fn choose(&mut self, object: &mut Ebpf) -> Result<bool, Error> {
         let way = self.forced.or_else(|| self.offered()).unwrap_or_else(|| self.way.get());
         let wakes = || self.netlink.as_ref().is_some_and(|netlink| netlink.peer_runs_xdp(self.interface));
-        let answers = self.veth.is_some() && (way == Transmit::Stack || !wakes());
+        let answers = answers_pass_the_stack(self.veth.is_some(), way, wakes);
         let other_way = way != self.way.get();
         if other_way || answers != self.answers {
             self.take(object, way, answers)?;
@@ -178,6 +178,12 @@ impl TransmitPath {
         }
         Ok(())
     }
+}
+
+/// Returns whether answers pass through the stack: on a veth whose other end takes no frames from XDP, or takes them and is
+/// not woken.
+fn answers_pass_the_stack(is_veth: bool, way: Transmit, wakes: impl FnOnce() -> bool) -> bool {
+    is_veth && (way == Transmit::Stack || !wakes())
 }
 
 /// Attaches `to_card` to what a device receives.
@@ -239,6 +245,22 @@ mod tests {
         }
         assert_eq!(Transmit::Stack.to_string(), "stack");
         assert_eq!(Transmit::XdpRedirect.to_string(), "xdp_redirect");
+    }
+
+    #[test]
+    fn answers_over_a_veth_need_a_program_at_its_other_end() {
+        use Transmit::{Stack, XdpRedirect};
+        for (is_veth, way, wakes, expected) in [
+            (true, XdpRedirect, true, false),
+            (true, XdpRedirect, false, true),
+            (true, Stack, true, true),
+            (true, Stack, false, true),
+            (false, XdpRedirect, false, false),
+            (false, Stack, false, false),
+        ] {
+            let found = answers_pass_the_stack(is_veth, way, || wakes);
+            assert_eq!(found, expected, "veth: {is_veth}, {way}, wakes: {wakes}");
+        }
     }
 
     #[test]

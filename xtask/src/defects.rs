@@ -1,10 +1,11 @@
 //! `cargo xtask defects`: puts defects back, one at a time, and lets the simulation or a test find them.
 //!
 //! Each file of `tests/defects` is a patch with a description, and the options with which `cargo xtask sim` has to find
-//! it, or the test that fails with it: `Test: PACKAGE lib NAME` names a unit test, `Test: PACKAGE PROGRAM NAME` one of a
-//! program in the package's `tests`. Only what has this test is built. The patches are applied in a copy of the sources
-//! below cargo's target directory, which is built in a target directory of its own: cargo takes two copies of a workspace
-//! for one. The checkout and what is built of it stay as they are.
+//! it, or the test that fails with it: `Test: PACKAGE lib NAME` names a unit test of the library, `Test: PACKAGE bin/PROGRAM
+//! NAME` one of a program, `Test: PACKAGE PROGRAM NAME` a test of a program in the package's `tests`. Only what has this test
+//! is built. The patches are applied in a copy of the sources below cargo's target directory, which is built in a target
+//! directory of its own: cargo takes two copies of a workspace for one. The checkout and what is built of it stay as they
+//! are.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -85,13 +86,16 @@ enum Search {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct TestPlace {
     package: String,
-    /// `lib` for the unit tests, otherwise the name of a program in the package's `tests`.
+    /// `lib` for the unit tests of the library, `bin/` and the name of a program for those of that program, otherwise the
+    /// name of a program in the package's `tests`.
     target: String,
 }
 
 impl TestPlace {
-    /// The target of unit tests.
+    /// The target of unit tests of the library.
     const LIB: &str = "lib";
+    /// What the targets of unit tests of programs begin with.
+    const BIN: &str = "bin/";
 
     /// Reads the place and the name of a test: three words.
     fn read(text: &str) -> Option<(Self, String)> {
@@ -103,9 +107,10 @@ impl TestPlace {
     /// Returns cargo's arguments for it.
     fn arguments(&self) -> Vec<&str> {
         let mut arguments = vec!["test", "--package", &self.package];
-        match self.target.as_str() {
-            Self::LIB => arguments.push("--lib"),
-            program => arguments.extend(["--test", program]),
+        match (self.target.as_str(), self.target.strip_prefix(Self::BIN)) {
+            (Self::LIB, _) => arguments.push("--lib"),
+            (_, Some(program)) => arguments.extend(["--bin", program]),
+            (program, None) => arguments.extend(["--test", program]),
         }
         arguments
     }
@@ -441,9 +446,16 @@ mod tests {
     /// Returns whether the sources of a place have a test.
     fn has_test(place: &TestPlace, name: &str) -> bool {
         let TestPlace { package, target } = place;
-        let sources = match target.as_str() {
-            TestPlace::LIB => vec![format!(":(glob)**/{package}/src/**")],
-            program => ["/**", ".rs"].map(|end| format!(":(glob)**/{package}/tests/{program}{end}")).to_vec(),
+        let directory = match package.as_str() {
+            "falcon-conformance" => "conformance",
+            "tiercel-tests" => "tests",
+            "trace-replay" => "replay",
+            other => other,
+        };
+        let sources = if target == TestPlace::LIB || target.starts_with(TestPlace::BIN) {
+            vec![format!(":(glob)**/{directory}/src/**")]
+        } else {
+            ["/**", ".rs"].map(|end| format!(":(glob)**/{directory}/tests/{target}{end}")).to_vec()
         };
         let head = format!("fn {name}(");
         let grep = ["grep", "--untracked", "--files-with-matches", "--fixed-strings", &head, "--"];
@@ -460,6 +472,7 @@ mod tests {
                 "Test: transport-common transaction it",
                 "cargo test --package transport-common --test transaction it",
             ),
+            ("Test: transport-user bin/tiercel it", "cargo test --package transport-user --bin tiercel it"),
         ] {
             assert_eq!(read(text).expect("a test").by.to_string(), command);
         }

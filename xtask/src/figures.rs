@@ -15,6 +15,10 @@ use sha2::{Digest, Sha256};
 
 use crate::shell::{Progress, cargo, run, target_dir, workspace};
 
+mod page;
+
+pub(crate) use page::check as check_page;
+
 /// The directory of the pictures, and the stamp in it.
 const PICTURES: &str = "docs/experiments";
 const STAMP: &str = "docs/experiments/stamp.json";
@@ -31,7 +35,8 @@ const SOURCES: [&str; 8] = [
 ];
 /// The tables of all numbers and promises, beside the pictures.
 const RESULTS: &str = "results.md";
-/// In the name of a picture: made of real packets, by `--live`, and different in every run.
+/// In the name of a picture: made of real packets, by `--live`, and different in every run. Its run is in a list of its own
+/// ([`check_page`]).
 const LIVE: &str = "-live-";
 
 /// Sums over sources, and over pictures and the tables.

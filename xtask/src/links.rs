@@ -121,7 +121,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// Returns the anchor that GitHub gives a heading.
-fn slug(heading: &str) -> String {
+pub(crate) fn slug(heading: &str) -> String {
     heading
         .trim()
         .to_lowercase()

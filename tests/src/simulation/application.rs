@@ -8,8 +8,8 @@ use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, REGIONS, ReceiveRequest, Region, Verb, WorkFlags,
-    WorkRequest,
+    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH,
+    Verb, WorkFlags, WorkRequest,
 };
 
 use super::scenario::{End, Link, Profile};
@@ -193,6 +193,11 @@ impl Flow {
     #[must_use]
     pub fn is_done(&self, nic: &HostNic) -> bool {
         self.is_forgotten() || self.retired || self.ops.len() == self.total && self.outstanding(nic) == 0
+    }
+
+    /// Returns whether the initiator's send queue has no place.
+    pub(super) fn fills_send_queue(&self, nic: &HostNic) -> bool {
+        self.outstanding(nic) >= SEND_QUEUE_DEPTH
     }
 
     fn outstanding(&self, nic: &HostNic) -> usize {

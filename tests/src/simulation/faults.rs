@@ -5,10 +5,12 @@ use core::fmt;
 use fabric_model::{FabricConfig, Impairments, Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use transport_common::packet_delivery::Window;
 
 use super::crowd::Hosts;
 use super::hostile::Forgery;
 use super::scenario::{Profile, Scenario, scale};
+use super::wraps;
 
 /// Latest time of a fault, nanoseconds.
 const LATEST: u64 = 30_000_000;
@@ -20,9 +22,6 @@ const LARGEST_STEP: u64 = 15_000_000;
 const LONGEST_SILENCE: u64 = 40_000_000;
 /// Longest partition, nanoseconds.
 const LONGEST_PARTITION: u64 = 20_000_000;
-/// Where times wrap, picoseconds: of 24 and of 32 bits of Falcon's ticks, and the clock itself. In half of its circle before,
-/// a time that is compared like a number has another order.
-const WRAPS: [u64; 4] = [1 << 41, 1 << 49, 1 << 63, 0];
 /// Largest drift of a clock, parts per million.
 const LARGEST_DRIFT: i64 = 100;
 /// Largest number of times that a link is opened again. The memory of a host has room for them.
@@ -95,10 +94,12 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
-    /// A host acknowledges no request for so long. It goes on to answer them, which is legal (D-54).
+    /// A host acknowledges late for so long. It goes on to answer requests, which is legal (D-54).
     Late {
         /// The host.
         host: usize,
+        /// What it does not acknowledge.
+        lateness: Lateness,
         /// How long.
         length: Span,
     },
@@ -144,6 +145,30 @@ pub enum Thread {
     Receives,
 }
 
+/// What a host does not acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lateness {
+    /// No packet of this window.
+    Window(Window),
+    /// The oldest packet of each window. What is behind it, it acknowledges.
+    Oldest,
+}
+
+impl Lateness {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Window(Window::Data), Self::Window(Window::Request), Self::Oldest];
+
+    /// Returns what a host with it has acknowledged late, as [`Reached`](super::Reached) counts it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window(Window::Data) => "late_data",
+            Self::Window(Window::Request) => "late_requests",
+            Self::Oldest => "late_oldest",
+        }
+    }
+}
+
 impl FaultKind {
     /// Whether hosts get packets that are not of their present connections.
     #[must_use]
@@ -183,8 +208,13 @@ impl fmt::Display for Fault {
                 write!(f, " for {full:?}, or for {length:?}")?;
                 closes.map_or(Ok(()), |link| write!(f, "; link {link} is closed then, and opened again"))
             }
-            FaultKind::Late { host, length } => {
-                write!(f, "host {host} acknowledges no request for {length:?}")
+            FaultKind::Late { host, lateness, length } => {
+                let what = match lateness {
+                    Lateness::Window(Window::Data) => "no packet of the data window",
+                    Lateness::Window(Window::Request) => "no request",
+                    Lateness::Oldest => "all but the oldest packet of each window",
+                };
+                write!(f, "host {host} acknowledges {what} for {length:?}")
             }
             FaultKind::Shortage { host, left, length } => {
                 write!(f, "host {host} has {left} free receive cells for {length:?}")
@@ -292,13 +322,14 @@ impl Scenario {
         for host in &mut this.hosts {
             if rng.random_bool(0.5) {
                 let near = rng.random_range(0..1u64 << 36);
-                host.clock = WRAPS[(near >> 34) as usize].wrapping_sub(near & ((1 << 34) - 1));
+                host.clock = wraps::instant((near >> 34) as usize).wrapping_sub(near & ((1 << 34) - 1));
             }
         }
         faults.sort_by_key(|fault| fault.at);
         this.faults = faults;
         this.add_pressure();
         this.add_hoard();
+        this.add_lateness();
         this
     }
 
@@ -317,7 +348,10 @@ impl Scenario {
                 let (left, length) = (rng.random_range(0..3), scale(rng, 1000, LONGEST_SILENCE));
                 FaultKind::Shortage { host, left, length: Span::from_nanos(length) }
             }
-            5 => FaultKind::Late { host, length: Span::from_nanos(scale(rng, 1000, LONGEST_SILENCE)) },
+            5 => {
+                let length = Span::from_nanos(scale(rng, 1000, LONGEST_SILENCE));
+                FaultKind::Late { host, lateness: Lateness::Window(Window::Request), length }
+            }
             // At most five steps of one host.
             2 => FaultKind::ClockStep { host, by: Span::from_nanos(scale(rng, 100, LARGEST_STEP / 5)) },
             _ => {

@@ -24,6 +24,7 @@ use super::faults::Thread;
 use super::ledger::is_full;
 use super::scenario::{HostPlan, Scenario, node_config_of, scale};
 use super::world::Reached;
+use super::wraps::{self, WRAPS};
 use super::{attention, invariants};
 
 pub(super) use before::Before;
@@ -46,6 +47,10 @@ pub(super) struct Host {
     clock: u64,
     /// How much faster its clock runs than the fabric's, parts per million.
     drift_ppm: i64,
+    /// What its card was last told of the time, picoseconds.
+    shown: u64,
+    /// How often its clock has passed each wrap while a timer ran.
+    wraps: [u64; WRAPS.len()],
     /// Until then its CPU is stopped.
     paused: Time,
     /// Frames that arrived meanwhile.
@@ -101,6 +106,8 @@ impl Host {
             nic,
             clock: plan.clock,
             drift_ppm: plan.drift_ppm,
+            shown: plan.clock,
+            wraps: [0; WRAPS.len()],
             paused: Time::ZERO,
             waiting: VecDeque::new(),
             frame_time: Span::from_nanos(plan.frame_nanos),
@@ -136,7 +143,19 @@ impl Host {
     }
 
     pub(super) fn set_time(&mut self, now: Time) {
-        self.nic.set_time(Picoseconds(self.clock.wrapping_add(self.elapsed(now))));
+        let time = self.clock.wrapping_add(self.elapsed(now));
+        let passed = wraps::passed(self.shown, time);
+        if passed.contains(&true) && self.has_timer() {
+            self.wraps.iter_mut().zip(passed).for_each(|(count, passed)| *count += u64::from(passed));
+        }
+        self.shown = time;
+        self.nic.set_time(Picoseconds(time));
+    }
+
+    /// Whether a timer of one of its connections runs.
+    fn has_timer(&self) -> bool {
+        let timers = |slot: &usize| invariants::deadlines(&self.nic.entry(*slot).connection);
+        self.slots.iter().flat_map(timers).any(|timer| timer.is_armed())
     }
 
     /// Returns what its clock counts while the fabric's counts up to `now`.
@@ -311,6 +330,7 @@ impl Host {
         self.told.clear();
         self.untold = [0; 2];
         self.places = 0;
+        self.wraps = [0; WRAPS.len()];
         self.runs.clear();
         self.withheld.clear();
         self.engine_free = now;
@@ -320,6 +340,7 @@ impl Host {
     /// Adds what happened on its card and on its connections.
     pub(super) fn add_to(&self, reached: &mut Reached) {
         reached.add_card(&self.nic);
+        reached.add_wraps(self.wraps);
         for slot in &self.slots {
             reached.add_connection(&self.nic.entry(*slot).tables.statistics);
         }

@@ -26,11 +26,12 @@ mod scenario;
 pub mod scribbler;
 mod trace;
 mod world;
+mod wraps;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
 pub use crowd::{Hosts, MOST_HOSTS};
 pub use exhaustive::{SmallOp, SmallWorld, Walk};
-pub use faults::{Fault, FaultKind, Thread, Weather};
+pub use faults::{Fault, FaultKind, Lateness, Thread, Weather};
 pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};
 pub use trace::Trace;

@@ -8,9 +8,10 @@ use std::ops::RangeInclusive;
 use fabric_model::{Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use transport_common::packet_delivery::Window;
 use transport_common::queues::SEND_QUEUE_DEPTH;
 
-use super::faults::{Fault, FaultKind, Thread};
+use super::faults::{Fault, FaultKind, Lateness, Thread};
 use super::scenario::{Link, Profile, Scenario, micros, scale};
 
 /// One seed in so many is under pressure.
@@ -52,7 +53,10 @@ impl Scenario {
             let host = hosts[rng.random_range(0..2)];
             let kind = match rng.random_range(0..5) {
                 0 | 1 => FaultKind::Partition { hosts, length: Span::from_nanos(outage(rng)) },
-                2 => FaultKind::Late { host, length: Span::from_nanos(outage(rng)) },
+                2 => {
+                    let length = Span::from_nanos(outage(rng));
+                    FaultKind::Late { host, lateness: Lateness::Window(Window::Request), length }
+                }
                 n => {
                     let thread = if n == 3 { Thread::Completions } else { Thread::Receives };
                     let length = Span::from_nanos(scale(rng, 1_000_000, LONGEST_STALL));

@@ -381,7 +381,10 @@ impl World {
     fn send(&mut self, from: usize, mut frame: Vec<u8>) {
         let to = usize::from(frame[5]) - 1;
         self.late.retain(|late| self.now < late.until);
-        self.late.iter_mut().filter(|late| late.host == from).for_each(|late| late.hold_back(&mut frame));
+        for late in self.late.iter_mut().filter(|late| late.host == from) {
+            let is_late = late.hold_back(&mut frame);
+            self.reached.note(late.lateness.name(), is_late);
+        }
         self.note(|| format!("host {from} sends {}", summary(&frame)));
         if self.seen.len() == SEEN {
             self.seen.pop_front();

@@ -27,7 +27,8 @@ pub struct ReceiveOptions {
     pub overwrite: bool,
     /// Longest file that a peer may store, bytes. `None`: as long as there is space.
     pub max_file: Option<u64>,
-    /// Most bytes in the directory and below it, up to which peers may store files. `None`: as long as there is space.
+    /// Most bytes in the directory and below it, up to which peers may store files. Each file and each directory counts as
+    /// 4096 bytes at least. `None`: as long as there is space.
     pub max_total: Option<u64>,
 }
 

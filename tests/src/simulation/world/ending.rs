@@ -24,6 +24,8 @@ impl World {
         let ledger = &mut self.ledgers[link][side];
         let lost = ledger.look(nic.queue_pair(own.initiator.slot), entry, own, peers);
         self.reached.add_full_queue(&entry.connection, &lost);
+        self.reached.add_lateness(entry);
+        self.reached.note("send_queue_full", own.fills_send_queue(nic));
         own.lost_ends.extend(lost.ends);
         peers.lost_receives.extend(lost.receives);
         if !own.is_cut() {

@@ -22,8 +22,8 @@ impl World {
         match fault.kind {
             FaultKind::Pause { host, length } => self.hosts[host].pause(self.now + length),
             FaultKind::Partition { hosts, length } => self.partitions.push((hosts, self.now + length)),
-            FaultKind::Late { host, length } => {
-                self.late.push(LateAcknowledgements::new(host, self.now + length));
+            FaultKind::Late { host, lateness, length } => {
+                self.late.push(LateAcknowledgements::new(host, lateness, self.now + length));
             }
             FaultKind::ClockStep { host, by } => self.hosts[host].step_clock(by),
             FaultKind::Hostile { host, frames, forgery } => {

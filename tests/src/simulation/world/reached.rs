@@ -5,10 +5,13 @@ use std::fmt;
 
 use host_nic::HostNic;
 use serde::Serialize;
-use transport_common::connection::{Connection, Statistics};
+use transport_common::connection::{Connection, Entry, State, Statistics, TRANSACTIONS};
 use transport_common::counters::Counter;
+use transport_common::packet_delivery::{PACKETS, Window};
+use transport_common::transaction::{CompletionCode, TransactionState};
 
 use crate::simulation::ledger::Lost;
+use crate::simulation::wraps::WRAPS;
 
 /// How often each thing happened. What never happened is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -16,8 +19,8 @@ use crate::simulation::ledger::Lost;
 pub struct Reached(BTreeMap<&'static str, u64>);
 
 impl Reached {
-    /// Returns how often something happened: a name of [`Counter`], a field of [`Statistics`], or what a full completion
-    /// queue did.
+    /// Returns how often something happened: a name of [`Counter`], a field of [`Statistics`], or what full queues, late
+    /// acknowledgements and wrapping clocks did.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or_default()
@@ -65,11 +68,43 @@ impl Reached {
         self.book("receives_lost", lost.receives.len() as u64);
     }
 
+    /// Adds what a connection is after a step, if a peer that acknowledges late has made it so.
+    pub(in crate::simulation) fn add_lateness(&mut self, entry: &Entry) {
+        self.note("answers_full", !entry.connection.target.has_response_slot());
+        self.note("answered_and_open", is_answered_and_open(entry));
+    }
+
+    /// Adds the wraps that a clock has passed while a timer ran.
+    pub(in crate::simulation) fn add_wraps(&mut self, passed: [u64; WRAPS.len()]) {
+        WRAPS.into_iter().zip(passed).for_each(|((name, _), count)| self.book(name, count));
+    }
+
+    /// Counts a thing once, if it happened.
+    pub(in crate::simulation) fn note(&mut self, name: &'static str, happened: bool) {
+        self.book(name, u64::from(happened));
+    }
+
     fn book(&mut self, name: &'static str, count: u64) {
         if count != 0 {
             *self.0.entry(name).or_default() += count;
         }
     }
+}
+
+/// Whether the oldest request of a connection is answered and not acknowledged, and each request behind it is acknowledged.
+fn is_answered_and_open(entry: &Entry) -> bool {
+    let tx = &entry.connection.delivery.request().tx;
+    let behind = tx.in_flight().saturating_sub(1);
+    let is_open = entry.connection.state == State::Open;
+    if !is_open || behind == 0 || tx.acknowledged.count_ones() != behind {
+        return false;
+    }
+    // The oldest one is never marked as acknowledged (F-9.1.1-1), so the others are.
+    let packet = &entry.tables.packets[Window::Request as usize][tx.base.0 as usize % PACKETS];
+    let transaction = &entry.tables.transactions[packet.rsn.0 as usize % TRANSACTIONS];
+    let has_ended = matches!(transaction.state, TransactionState::Done | TransactionState::Reported);
+    let is_kept = packet.rsn.distance_from(entry.connection.initiator.released) < TRANSACTIONS as u32;
+    is_kept && has_ended && transaction.code == CompletionCode::Ack as u8
 }
 
 impl fmt::Display for Reached {

@@ -197,14 +197,19 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     if let Some(file) = &arguments.pcap {
         write_capture(file, &clauses, wall_clock)?;
     }
-    outcome.map_err(|error| match error {
+    outcome.map_err(failure)?;
+    conclude(peer, clauses, json)
+}
+
+/// Returns the failure of a run that came to no end. No Falcon device is there, or what the user named does not fit it.
+fn failure(error: RunError) -> Exit {
+    match error {
         RunError::Io(_) => Exit::node(error),
         RunError::Misfit(Misfit::Silent | Misfit::Unreachable | Misfit::Echo) => Exit::connect(error),
         RunError::Misfit(Misfit::NotFresh { .. } | Misfit::Region { .. } | Misfit::Trigger { .. }) => {
             Exit::usage(error)
         }
-    })?;
-    conclude(peer, clauses, json)
+    }
 }
 
 /// Attaches an XDP program that passes everything, until the value is dropped. A veth needs it: it drops or
@@ -353,5 +358,36 @@ fn conclude(peer: IpAddr, clauses: Vec<Checked>, json: bool) -> Result<(), Exit>
         0 => Ok(()),
         1 => Err(Exit::violation(format!("{peer} violates 1 clause"))),
         more => Err(Exit::violation(format!("{peer} violates {more} clauses"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport_user::{Cid, Psn};
+
+    use super::*;
+
+    #[test]
+    fn each_diagnosis_has_its_documented_exit_code() {
+        let psns = |first| (Psn(first), Psn(first + 1));
+        let fresh = Misfit::NotFresh { peer_cid: Cid(5), found: psns(7), expected: psns(1) };
+        let trigger =
+            Misfit::Trigger { operation: "write", bytes: 64, cid: Cid(5), how: "exit code 1".to_owned() };
+        let region = Misfit::Region { operation: "READ", rkey: RKey(1) };
+        for (misfit, code) in [
+            (Misfit::Silent, 4),
+            (Misfit::Unreachable, 4),
+            (Misfit::Echo, 4),
+            (fresh, 2),
+            (trigger, 2),
+            (region, 2),
+        ] {
+            let (name, text) = (format!("{misfit:?}"), misfit.to_string());
+            let told = failure(misfit.into()).value();
+            assert_eq!(told["exit_code"], code, "{name}");
+            assert_eq!(told["text"], text, "{name}: its sentence is told as it is");
+        }
+        let broken = failure(io::Error::from(io::ErrorKind::NetworkDown).into()).value();
+        assert_eq!(broken["exit_code"], 1);
     }
 }

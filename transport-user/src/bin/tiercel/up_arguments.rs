@@ -82,8 +82,8 @@ pub(crate) struct Up {
     /// Longest file that a peer may store, such as 10GiB [default: from the node file, else as long as there is space].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) receive_max_file: Option<u64>,
-    /// Most bytes in the receive directory up to which peers may store files [default: from the node file, else as long as
-    /// there is space].
+    /// Most bytes in the receive directory up to which peers may store files; each file and each directory counts as 4096 at
+    /// least [default: from the node file, else as long as there is space].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) receive_max_total: Option<u64>,
 }

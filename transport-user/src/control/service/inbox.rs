@@ -19,6 +19,9 @@ use crate::mutex::lock;
 const DEEPEST: usize = 64;
 /// How often the receive directory is measured again because other transfers wrote meanwhile.
 const AGAIN: u32 = 3;
+/// What each file and each directory counts at least, bytes: a block. An empty one takes no bytes for data on many file
+/// systems, and a peer could store any number of them.
+const BLOCK: u64 = 4096;
 
 /// The receive directory of a node. All functions but [`Self::new`] and [`Self::options`] run on a lane.
 #[derive(Debug)]
@@ -158,7 +161,7 @@ impl Inbox {
         Ok(Place { directory: Arc::new(directory), name: own, shown: self.options.directory.join(name) })
     }
 
-    /// Reserves space for a file: `crossing` bytes of data, and its length.
+    /// Reserves space for a file or a directory: `crossing` bytes of data, and its length.
     pub(super) fn reserve(
         self: &Arc<Self>,
         place: BorrowedFd<'_>,
@@ -169,10 +172,11 @@ impl Inbox {
         if let Some(most) = self.options.max_file.filter(|most| length > *most) {
             return Err(Trouble::TooLong(length, most));
         }
+        let needed = crossing.max(BLOCK);
         let mut again = AGAIN;
         loop {
             let measured = self.measure(place, pulse)?;
-            match self.take(crossing, measured) {
+            match self.take(needed, measured) {
                 // Some bytes may count twice.
                 Err(_) if again > 0 && self.space().written != measured.written => again -= 1,
                 taken => return taken,
@@ -194,22 +198,22 @@ impl Inbox {
         Ok(Measured { stored, free, written })
     }
 
-    /// Takes the space for `crossing` bytes, if there is so much. What was written since the measurement began counts as not
+    /// Takes the space for `needed` bytes, if there is so much. What was written since the measurement began counts as not
     /// measured, though some of it may be: so nothing is left out.
-    fn take(self: &Arc<Self>, crossing: u64, measured: Measured) -> Result<Reservation, Trouble> {
+    fn take(self: &Arc<Self>, needed: u64, measured: Measured) -> Result<Reservation, Trouble> {
         let mut space = self.space();
         let others = space.reserved.saturating_add(space.written - measured.written);
         let used = measured.stored.saturating_add(others);
-        if let Some(most) = self.options.max_total.filter(|most| used.saturating_add(crossing) > *most) {
-            return Err(Trouble::TotalFull(used, crossing, most));
+        if let Some(most) = self.options.max_total.filter(|most| used.saturating_add(needed) > *most) {
+            return Err(Trouble::TotalFull(used, needed, most));
         }
         let free = measured.free.saturating_sub(others);
-        if crossing > free {
-            return Err(Trouble::NoSpace(crossing, free));
+        if needed > free {
+            return Err(Trouble::NoSpace(needed, free));
         }
-        space.reserved += crossing; // not more than is free, so it fits
+        space.reserved += needed; // not more than is free, so it fits
         drop(space);
-        Ok(Reservation { inbox: Arc::clone(self), left: crossing })
+        Ok(Reservation { inbox: Arc::clone(self), left: needed })
     }
 
     fn directory(&self) -> Result<OwnedFd, Trouble> {
@@ -232,6 +236,11 @@ impl Reservation {
         space.reserved -= bytes;
         space.written = space.written.saturating_add(bytes);
     }
+
+    /// Tells that the file or the directory has its name. A small one counts as a block from now on.
+    pub(super) fn kept(&mut self) {
+        self.used(BLOCK);
+    }
 }
 
 impl Drop for Reservation {
@@ -245,7 +254,7 @@ fn add(list: &mut Vec<u8>, path: &Path, kind: Kind, mode: u32) -> Result<(), Tro
     if tree::add(list, &entry) { Ok(()) } else { Err(Trouble::TooManyEntries(LONGEST_LIST)) }
 }
 
-/// Returns the bytes that the files beneath a directory take.
+/// Returns the bytes that the files and the directories beneath a directory take, of each a [`BLOCK`] at least.
 fn stored(
     files: &dyn FileSystem,
     directory: BorrowedFd<'_>,
@@ -263,7 +272,7 @@ fn stored(
             Err(error) if error.kind() == ErrorKind::NotFound => continue, // removed in the meantime
             Err(error) => return Err(error),
         };
-        all = all.saturating_add(named.stored);
+        all = all.saturating_add(named.stored.max(BLOCK));
         if named.is_directory && deepest > 0 {
             let inner = match files.open_directory(directory, Path::new(name)) {
                 Ok(inner) => inner,
@@ -310,6 +319,45 @@ mod tests {
         assert!(reserve(&limited, 1 << 20).is_ok());
         drop(first);
         assert_eq!(limited.space().reserved, 0);
+    }
+
+    /// Files, directories and links without a byte of data count as well, so their number has a limit.
+    #[test]
+    fn what_is_empty_counts_as_a_block() {
+        let directory = TempDir::new().unwrap();
+        let limited = inbox(&directory, |options| options.max_total = Some(3 * BLOCK));
+        std::fs::write(directory.path().join("a"), "").unwrap();
+        std::os::unix::fs::symlink("a", directory.path().join("b")).unwrap();
+        let third = reserve(&limited, 0).unwrap();
+        let Err(Trouble::TotalFull(used, needed, most)) = reserve(&limited, 0) else {
+            panic!("it was accepted")
+        };
+        assert_eq!((used, needed, most), (3 * BLOCK, BLOCK, 3 * BLOCK));
+        drop(third);
+        assert!(reserve(&limited, 0).is_ok(), "it came to nothing");
+        std::fs::create_dir(directory.path().join("c")).unwrap();
+        assert!(matches!(reserve(&limited, 0), Err(Trouble::TotalFull(..))));
+    }
+
+    /// While another transfer measures the directory, a small file gets its name: it counts as a block, in the directory
+    /// or as written.
+    #[test]
+    fn a_small_file_counts_as_a_block_at_every_moment() {
+        let directory = TempDir::new().unwrap();
+        let limited = inbox(&directory, |options| options.max_total = Some(2 * BLOCK));
+        let mut small = reserve(&limited, 10).unwrap();
+        let place = limited.place(Path::new("x")).unwrap();
+        let measured = limited.measure(place.directory.as_fd(), &Pulse::default()).unwrap();
+        small.used(10);
+        let used = |limited: &Arc<Inbox>| match limited.take(2 * BLOCK, measured) {
+            Err(Trouble::TotalFull(used, ..)) => used,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(used(&limited), BLOCK);
+        small.kept();
+        assert_eq!(used(&limited), BLOCK);
+        drop(small);
+        assert_eq!((used(&limited), limited.space().reserved), (BLOCK, 0));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(in super::super) enum Trouble {
     NoLength(u64),
     /// The file is longer than the receive directory takes: its length, and the limit.
     TooLong(u64, u64),
-    /// The receive directory would be fuller than allowed: what is in it, the length of the file, and the limit.
+    /// The receive directory would be fuller than allowed: what is in it, what the file needs, and the limit.
     TotalFull(u64, u64, u64),
     /// The list of the directory would be longer than this.
     TooManyEntries(usize),
@@ -146,8 +146,8 @@ impl Trouble {
             Self::TooLong(length, most) => format!(
                 "{file} has {length} bytes, and the node takes files of at most {most}: raise --receive-max-file there"
             ),
-            Self::TotalFull(used, length, most) => format!(
-                "{file} has {length} bytes, and the receive directory holds {used} of at most {most}: remove files there, or raise \
+            Self::TotalFull(used, needed, most) => format!(
+                "{file} needs {needed} bytes, and the receive directory holds {used} of at most {most}: remove files there, or raise \
                  --receive-max-total"
             ),
             Self::TooManyEntries(most) => format!(

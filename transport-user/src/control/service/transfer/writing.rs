@@ -148,11 +148,15 @@ impl Writing {
     }
 
     /// Gives the file its name.
-    pub(super) fn keep(self) -> Result<(), Trouble> {
+    pub(super) fn keep(mut self) -> Result<(), Trouble> {
         match self.store {
-            Store::File(part) => part.keep(self.walk.layout().length(), self.mode, self.overwrite),
-            Store::Directory => create_directory(self.files.as_ref(), &self.place, self.mode),
+            Store::File(part) => part.keep(self.walk.layout().length(), self.mode, self.overwrite)?,
+            Store::Directory => create_directory(self.files.as_ref(), &self.place, self.mode)?,
         }
+        if let Some(reservation) = &mut self.reservation {
+            reservation.kept();
+        }
+        Ok(())
     }
 }
 

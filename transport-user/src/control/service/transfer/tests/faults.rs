@@ -1,5 +1,6 @@
 //! Transfers on file systems that fail, fill up and stall, at each call in turn.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
@@ -27,6 +28,8 @@ struct Faulty {
     answers: Condvar,
     /// What a file system does not have.
     without: &'static [&'static str],
+    /// Its free space, bytes, if it is not that of the host.
+    free: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +40,8 @@ struct State {
     /// The call that had the fault.
     hit: Option<&'static str>,
     stalled: bool,
+    /// The calls so far.
+    called: BTreeSet<&'static str>,
 }
 
 impl Faulty {
@@ -47,6 +52,10 @@ impl Faulty {
 
     fn without(without: &'static [&'static str]) -> Arc<Self> {
         Arc::new(Self { without, ..Self::default() })
+    }
+
+    fn with_free_space(bytes: u64) -> Arc<Self> {
+        Arc::new(Self { free: Some(bytes), ..Self::default() })
     }
 
     fn hit(&self) -> Option<&'static str> {
@@ -64,6 +73,7 @@ impl Faulty {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let mut state = self.state.lock().unwrap();
+        state.called.insert(name);
         let Some(calls) = state.calls else { return Ok(()) };
         state.calls = calls.checked_sub(1);
         if calls > 0 {
@@ -175,7 +185,7 @@ impl FileSystem for Faulty {
 
     fn free_space(&self, directory: BorrowedFd<'_>) -> io::Result<u64> {
         self.call("free_space")?;
-        HostFiles.free_space(directory)
+        self.free.map_or_else(|| HostFiles.free_space(directory), Ok)
     }
 }
 
@@ -443,6 +453,46 @@ async fn holes_stay_holes_and_permissions_stay() {
         assert!(after.blocks() <= before.blocks() + 2 * 128, "{via:?}: {} blocks", after.blocks());
         assert_eq!(after.permissions().mode() & 0o7777, 0o600);
     }
+}
+
+/// A file that does not fit is refused before anything is created: no byte of it crosses, and there is no `.part` file.
+#[tokio::test]
+async fn what_does_not_fit_is_refused_before_anything_is_made() {
+    for (length, free) in [(LENGTH, LENGTH as u64 - 1), (0, 4095)] {
+        for via in WAYS {
+            let full = Faulty::with_free_space(free);
+            let scene = scene(End::Sink, &full);
+            std::fs::write(scene.path("from"), content(length)).unwrap();
+            let (left, right) = scene.copy_to(inbox(&scene), via, false).await;
+            let (left, right) = (left.unwrap_err().text, right.unwrap_err().text);
+            assert!(right.contains(&format!("and {free} are free")), "{via:?}: {right}");
+            assert!(left.contains("free some space, then copy again"), "{via:?}: {left}");
+            assert_eq!(scene.names(), ["from"], "{via:?}");
+            let called = full.state.lock().unwrap().called.clone();
+            let looks = ["open_root", "open_directory", "look_up", "names", "free_space"];
+            assert!(called.contains("free_space"));
+            assert!(called.iter().all(|call| looks.contains(call)), "{via:?}: {called:?}");
+        }
+    }
+}
+
+/// A peer cannot store any number of files without a byte.
+#[tokio::test]
+async fn empty_files_fill_the_receive_directory() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("from"), "").unwrap();
+    // The file that is copied is in the same directory.
+    let options = ReceiveOptions {
+        max_total: Some(3 * 4096),
+        ..ReceiveOptions::new(scene.directory.path().to_owned())
+    };
+    let inbox = Arc::new(Inbox::new(options, Arc::new(HostFiles)));
+    for (name, fits) in [("a", true), ("b", true), ("c", false)] {
+        let target = Target::Inbox(Arc::clone(&inbox), name.into());
+        let (left, right) = scene.copy_to(target, Via::Write, false).await;
+        assert_eq!((left.is_ok(), right.is_ok()), (fits, fits), "{name}: {left:?} {right:?}");
+    }
+    assert_eq!(scene.names(), ["a", "b", "from"]);
 }
 
 #[tokio::test]
