@@ -100,7 +100,7 @@ fn is_answered_and_open(entry: &Entry) -> bool {
         return false;
     }
     // The oldest one is never marked as acknowledged (F-9.1.1-1), so the others are.
-    let packet = &entry.tables.packets[Window::Request as usize][tx.base.0 as usize % PACKETS];
+    let packet = &entry.tables.delivery.packets[Window::Request as usize][tx.base.0 as usize % PACKETS];
     let transaction = &entry.tables.transactions[packet.rsn.0 as usize % TRANSACTIONS];
     let has_ended = matches!(transaction.state, TransactionState::Done | TransactionState::Reported);
     let is_kept = packet.rsn.distance_from(entry.connection.initiator.released) < TRANSACTIONS as u32;
