@@ -11,6 +11,7 @@ mod run;
 mod series;
 mod storm;
 mod table;
+mod tcp;
 mod tiercel;
 
 use std::fs;
@@ -32,6 +33,7 @@ use crate::report::{BothCosts, Measured, Report, Setting};
 use crate::run::Ran;
 use crate::series::{Latencies, latencies};
 use crate::storm::{Storm, StormFigure};
+use crate::tcp::{TCP, TcpFigure};
 use crate::tiercel::Tiercel;
 
 /// Version of the JSON report.
@@ -68,7 +70,7 @@ fn run(options: &Options) -> Result<()> {
         eprintln!("{warning}");
     }
     let bench = Bench::new(options);
-    let ([raw, checksum, no_checksum], acknowledgement, storms) = bench.rounds(options.rounds())?;
+    let ([raw, checksum, no_checksum, tcp], acknowledgement, storms) = bench.rounds(options.rounds())?;
     machine.look_again()?;
     let report = Report {
         version: VERSION,
@@ -82,6 +84,7 @@ fn run(options: &Options) -> Result<()> {
             engine_cpu: ENGINE_CPU,
         },
         raw: raw.raw(),
+        tcp: tcp.tcp(&checksum),
         checksum: checksum.compared_with(&raw),
         no_checksum: no_checksum.compared_with(&raw),
         acknowledgement,
@@ -111,8 +114,10 @@ impl<'a> Bench<'a> {
         let figures = FIGURES.iter().filter(|figure| options.wants(figure)).map(|figure| figure.measure);
         let each_round: Vec<Measure> = raw.chain(figures.clone()).chain(figures).collect();
         let counted = each_round.iter().filter(|measure| has_cost(**measure)).count();
-        let steps =
-            options.rounds() as usize * each_round.len() + counted + options.wants_acknowledgement() as usize;
+        let tcp = TCP.iter().filter(|figure| options.wants_tcp(figure)).count();
+        let steps = options.rounds() as usize * (each_round.len() + tcp)
+            + counted
+            + options.wants_acknowledgement() as usize;
         let steps = steps + if options.wants_storm() { Storm::steps() } else { 0 };
         // indicatif draws on the standard error stream, and only if that is a terminal.
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
@@ -122,15 +127,17 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs all rounds, with raw limit and Tiercel in turn on one cable. Then measures the cost of the
-    /// programs. Returns the raw limit, Tiercel with and without checksum.
-    fn rounds(&self, rounds: u32) -> Result<([Measured; 3], Option<AckHandling>, Vec<StormFigure>)> {
+    /// programs. Returns the raw limit, Tiercel with and without checksum, and TCP.
+    fn rounds(&self, rounds: u32) -> Result<([Measured; 4], Option<AckHandling>, Vec<StormFigure>)> {
         let mut raw = Measured::new(RAW.len());
+        let mut tcp = Measured::new(TCP.len());
         let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
         let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
         for round in 0..rounds {
             // The count of the costs slows the programs down, so it comes after all timed measurements.
             let last = round + 1 == rounds;
             self.raw(&pair, &mut raw, last)?;
+            self.tcp(&pair, &mut tcp)?;
             for (checksum, measured) in &mut tiercel {
                 pair = self.tiercel(pair, *checksum, measured, last)?;
             }
@@ -142,7 +149,7 @@ impl<'a> Bench<'a> {
         let storms = if self.options.wants_storm() { self.storms(pair, rounds)? } else { vec![] };
         self.progress.finish_and_clear();
         let [(_, checksum), (_, no_checksum)] = tiercel;
-        Ok(([raw, checksum, no_checksum], acknowledgement, storms))
+        Ok(([raw, checksum, no_checksum, tcp], acknowledgement, storms))
     }
 
     /// Measures what a storm on one connection costs another.
@@ -175,6 +182,18 @@ impl<'a> Bench<'a> {
                     measured.costs[n] = Some(self.cost(raw.programs, figure.title, measure)?);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Runs one round of TCP.
+    fn tcp(&self, pair: &Pair, measured: &mut Measured) -> Result<()> {
+        let wanted = |figure: &TcpFigure| self.options.wants_tcp(figure);
+        for (figure, series) in TCP.iter().zip(&mut measured.series).filter(|(figure, _)| wanted(figure)) {
+            let ran = self.step("TCP", figure.title, || {
+                tcp::measure(pair, figure, self.duration, &mut series.latencies)
+            })?;
+            series.values.push(ran.value(figure.measure));
         }
         Ok(())
     }

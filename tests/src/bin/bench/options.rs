@@ -9,6 +9,7 @@ use transport_user::Transmit;
 use transport_user::quantity::whole;
 
 use crate::figures::{FIGURES, Figure};
+use crate::tcp::TcpFigure;
 
 /// Name of the time that congestion control adds to an acknowledgement. It is not a figure of an operation.
 const ACKNOWLEDGEMENT: &str = "acknowledgement";
@@ -28,7 +29,8 @@ const ACKNOWLEDGEMENT: &str = "acknowledgement";
   cargo xtask bench --quick
   cargo xtask bench --rounds 15 --json bench.json
   cargo xtask bench --batch 1      every engine with this batch, whatever the load
-  cargo xtask bench --only write_64_rate,read_64_latency"
+  cargo xtask bench --only write_64_rate,read_64_latency
+  cargo xtask bench --only read_64_latency,tcp      and TCP beside it"
 )]
 pub(crate) struct Options {
     /// Make fewer and shorter measurements, for a first impression
@@ -60,6 +62,9 @@ pub(crate) struct Options {
     pub(crate) json: Option<PathBuf>,
 }
 
+/// Name of the figures of TCP that belong to figures of Tiercel.
+const TCP: &str = "tcp";
+
 /// Name of what other connections keep of their rate under a storm on one.
 const STORM: &str = "storm";
 
@@ -83,6 +88,13 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|name| name == figure.name)
     }
 
+    /// Returns whether a figure of TCP is to be measured: with the one of Tiercel beside it, so that they are from the
+    /// same rounds.
+    pub(crate) fn wants_tcp(&self, figure: &TcpFigure) -> bool {
+        let named = |name: &str| self.only.iter().any(|only| only == name);
+        self.only.is_empty() || (named(TCP) && named(figure.instead_of))
+    }
+
     /// Returns whether the handling of an acknowledgement is to be measured.
     pub(crate) fn wants_acknowledgement(&self) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == ACKNOWLEDGEMENT)
@@ -95,7 +107,11 @@ impl Options {
 }
 
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FIGURES.map(|figure| figure.name).into_iter().chain([ACKNOWLEDGEMENT, STORM]))
+    PossibleValuesParser::new(FIGURES.map(|figure| figure.name).into_iter().chain([
+        ACKNOWLEDGEMENT,
+        STORM,
+        TCP,
+    ]))
 }
 
 #[cfg(test)]
@@ -135,5 +151,8 @@ mod tests {
         let acknowledgement = Options::parse_from(["bench", "--only", ACKNOWLEDGEMENT]);
         assert!(acknowledgement.wants_acknowledgement() && !FIGURES.iter().any(|f| acknowledgement.wants(f)));
         assert!(Options::try_parse_from(["bench", "--only", "write_65_rate"]).is_err());
+        let beside = Options::parse_from(["bench", "--only", "read_64_latency,tcp"]);
+        let wanted: Vec<_> = crate::tcp::TCP.iter().filter(|figure| beside.wants_tcp(figure)).collect();
+        assert_eq!(wanted.iter().map(|figure| figure.instead_of).collect::<Vec<_>>(), ["read_64_latency"]);
     }
 }

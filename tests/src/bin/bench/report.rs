@@ -10,6 +10,7 @@ use crate::figures::{FIGURES, Measure, RAW};
 use crate::machine::Machine;
 use crate::series::Series;
 use crate::storm::StormFigure;
+use crate::tcp::{TCP, TcpFigure};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -20,6 +21,9 @@ pub(crate) struct Report {
     pub(crate) setting: Setting,
     /// The raw limit, by the name of the figure.
     pub(crate) raw: BTreeMap<&'static str, Value>,
+    /// The kernel's TCP on the same cable, by the name of the figure.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) tcp: BTreeMap<&'static str, Beside>,
     /// Tiercel with UDP checksums (D-91).
     pub(crate) checksum: BTreeMap<&'static str, Compared>,
     /// Tiercel without checksums.
@@ -101,6 +105,17 @@ pub(crate) struct Compared {
     pub(crate) meets_p99_target: Option<bool>,
 }
 
+/// One figure of TCP with the one of Tiercel that does the same for an application.
+#[derive(Debug, Serialize)]
+pub(crate) struct Beside {
+    #[serde(flatten)]
+    pub(crate) value: Value,
+    /// Name of the figure of Tiercel, with checksums.
+    pub(crate) instead_of: &'static str,
+    /// How many times better Tiercel is: more of a rate, less of a latency; median over the rounds' ratios.
+    pub(crate) tiercel_is_better: f64,
+}
+
 /// The measurements of one subject, in the order of its figures.
 #[derive(Debug)]
 pub(crate) struct Measured {
@@ -138,6 +153,21 @@ impl Measured {
     pub(crate) fn raw(&self) -> BTreeMap<&'static str, Value> {
         let measured = RAW.iter().enumerate().filter(|(n, _)| self.has(*n));
         measured.map(|(n, raw)| (raw.name, self.value(n, raw.title, raw.measure))).collect()
+    }
+
+    /// Returns the measured figures of TCP, compared with Tiercel's of the same rounds.
+    pub(crate) fn tcp(&self, tiercel: &Self) -> BTreeMap<&'static str, Beside> {
+        let compare = |(n, tcp): (usize, &TcpFigure)| {
+            let beside = FIGURES.iter().position(|figure| figure.name == tcp.instead_of);
+            let (own, other) = (&self.series[n], &tiercel.series[beside.expect("a figure of Tiercel")]);
+            let tiercel_is_better = match tcp.measure {
+                Measure::Latency => own.ratio_to(other),
+                Measure::Rate | Measure::Throughput => other.ratio_to(own),
+            };
+            let value = self.value(n, tcp.title, tcp.measure);
+            (tcp.name, Beside { value, instead_of: tcp.instead_of, tiercel_is_better })
+        };
+        TCP.iter().enumerate().filter(|(n, _)| self.has(*n)).map(compare).collect()
     }
 
     fn has(&self, n: usize) -> bool {
@@ -192,6 +222,17 @@ mod tests {
         assert_eq!(json["unit"], "us");
         assert_eq!(json["quantiles"]["samples"], 1);
         assert_eq!(json["meets_target"], true);
+    }
+
+    #[test]
+    fn tcp_stands_beside_what_replaces_it() {
+        let tcp = measured(TCP.len(), &[1.0, 2.0]).tcp(&measured(FIGURES.len(), &[2.0, 4.0]));
+        assert_eq!(tcp["tcp_message_64_rate"].tiercel_is_better, 2.0, "twice the rate");
+        assert_eq!(tcp["tcp_request_64_latency"].tiercel_is_better, 0.5, "twice the time");
+        let json = serde_json::to_value(&tcp["tcp_message_1mib_throughput"]).expect("plain data");
+        assert_eq!(json["instead_of"], "write_1mib_throughput");
+        let nothing = Measured::new(TCP.len()).tcp(&Measured::new(FIGURES.len()));
+        assert!(nothing.is_empty());
     }
 
     #[test]

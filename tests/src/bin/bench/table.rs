@@ -5,8 +5,9 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use crate::ack::AckHandling;
 use crate::cost::Cost;
 use crate::figures::{FIGURES, Measure, RAW};
-use crate::report::{Compared, Report, Value};
+use crate::report::{Beside, Compared, Report, Value};
 use crate::storm::StormFigure;
+use crate::tcp::TCP;
 
 /// Returns the whole report as text.
 pub(crate) fn show(report: &Report) -> String {
@@ -16,6 +17,7 @@ pub(crate) fn show(report: &Report) -> String {
         ("Raw limit: the same engine and cable without a protocol".to_owned(), raw(report)),
         (format!("{with} (D-91, the default)"), tiercel(report, true)),
         (without.to_owned(), tiercel(report, false)),
+        ("TCP on the same cable, what a program would use otherwise".to_owned(), tcp(report)),
         (
             "Time in the XDP programs, measured separately, because the count makes each run longer"
                 .to_owned(),
@@ -114,6 +116,20 @@ fn tiercel(report: &Report, checksum: bool) -> String {
     };
     let header = ["", "median", "", "range", "p99 us", "p99.9 us", "raw", "of raw"];
     table(header, 1, FIGURES.iter().filter_map(|figure| row(figure.name)))
+}
+
+fn tcp(report: &Report) -> String {
+    let row = |name| {
+        let beside: &Beside = report.tcp.get(name)?;
+        let [median, unit, range, p99, p999] = numbers(&beside.value);
+        let other = &report.checksum.get(beside.instead_of)?.value;
+        let tiercel = format!("{}: {:.2} {}", other.title, other.median, other.unit);
+        let better = format!("{:.1} x", beside.tiercel_is_better);
+        Some([beside.value.title.to_owned(), median, unit, range, p99, p999, tiercel, better])
+    };
+    let header =
+        ["", "median", "", "range", "p99 us", "p99.9 us", "Tiercel with checksums", "Tiercel is better"];
+    table(header, 1, TCP.iter().filter_map(|figure| row(figure.name)))
 }
 
 fn costs(report: &Report) -> String {
