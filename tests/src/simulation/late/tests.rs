@@ -96,7 +96,7 @@ const FIRST: [u32; 2] = [100, 200];
 
 #[test]
 fn only_the_oldest_packets_are_left_out() {
-    let all_of_64 = u64::MAX & !1;
+    let all_of_64 = !1_u64;
     for flow in flows() {
         let mut late = late(Lateness::Oldest);
         let mut find = |sent: &[u8], told: &[u8], leaves_out: bool| {
