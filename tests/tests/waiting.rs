@@ -1,13 +1,18 @@
 //! Commands that wait: what they say, how they end in time, and what an interrupt leaves behind.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tiercel_tests::checks::wait_until;
+use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, program};
 use tiercel_tests::{Pair, need_root};
+
+/// Size of a file with a little data and a long hole. Both ends hash the hole, so a copy of it lasts.
+const LONG: u64 = 64 << 30;
 
 /// Two nodes and a connection.
 fn connected(pair: &Pair, directory: &TempDir) -> Result<(NodeProcess, NodeProcess, String)> {
@@ -55,6 +60,38 @@ fn begun(node: &NodeProcess, command: &[&str]) -> Result<Child> {
 fn interrupt(child: &Child) {
     // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+}
+
+/// Waits until a command handles SIGINT. Before that, the signal ends it without a word.
+fn takes_interrupts(child: &Child) {
+    let handled = || -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    let interrupt: u64 = 1 << (libc::SIGINT - 1);
+    wait_until("the command handles SIGINT", || handled().is_some_and(|mask| mask & interrupt != 0));
+}
+
+/// Interrupts a command that waits, and checks what it says last.
+fn ends_with(child: Child, left: &str) -> Result<()> {
+    takes_interrupts(&child);
+    interrupt(&child);
+    let ended = child.wait_with_output()?;
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(said.lines().next_back(), Some(format!("error: interrupted: {left}").as_str()), "{said}");
+    Ok(())
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a plain path")
+}
+
+/// Returns how many files are being written in a directory.
+fn parts(directory: &Path) -> Result<usize> {
+    let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
+    Ok(entries.iter().filter(|entry| entry.file_name().to_string_lossy().ends_with(".part")).count())
 }
 
 #[test]
@@ -136,5 +173,87 @@ fn an_interrupt_says_what_it_leaves_behind() -> Result<()> {
     assert!(last.starts_with("error: interrupted: the SEND is still outstanding"), "{last}");
     // The node goes on.
     wait_until("the node answers", || a.json(&["status"]).is_ok());
+    Ok(())
+}
+
+/// A copy for which nobody waits any more, by a timeout and by SIGINT, in both directions: it is stopped, the destination is
+/// as before, and the next copy goes over the same connection.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_copy_that_nobody_waits_for_is_stopped() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let (inbox, desk) = (directory.path().join("inbox"), directory.path().join("desk"));
+    let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
+    for (place, long, old) in [(&inbox, "kept", "sent"), (&desk, "long", "fetched")] {
+        fs::create_dir(place)?;
+        fs::write(place.join(long), pattern(1 << 20, 1))?;
+        File::options().write(true).open(place.join(long))?.set_len(LONG)?;
+        fs::write(place.join(old), "as before")?;
+    }
+    let receive = ["--receive-dir", text(&inbox)?, "--receive-overwrite"];
+    let _b = NodeProcess::on(&pair.b, directory.path(), "b", &receive)?;
+    let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
+    let left = format!("the copy over connection {cid} is stopped, and the destination is as it was before");
+
+    let (long, fetched) = (desk.join("long"), desk.join("fetched"));
+    let (to_peer, from_peer) = (format!("{cid}:sent"), format!("{cid}:kept"));
+    for (from, to, place, old) in
+        [(text(&long)?, &to_peer[..], &inbox, "sent"), (&from_peer[..], text(&fetched)?, &desk, "fetched")]
+    {
+        let copy = ["cp", "--overwrite", from, to];
+        let late = a.run(&[&copy[..], &["--timeout", "2s"]].concat())?;
+        assert_eq!(late.code, 3, "{}", late.stderr);
+        assert!(late.stderr.contains(&format!("no answer within 2s; {left}")), "{}", late.stderr);
+        wait_until("the nodes give the late copy up", || parts(place).is_ok_and(|parts| parts == 0));
+
+        let child = begun(&a, &copy)?;
+        wait_until("the copy is under way", || parts(place).is_ok_and(|parts| parts == 1));
+        ends_with(child, &left)?;
+        wait_until("the nodes give the interrupted copy up", || parts(place).is_ok_and(|parts| parts == 0));
+        assert_eq!(fs::read_to_string(place.join(old))?, "as before");
+    }
+    let short = desk.join("short");
+    fs::write(&short, "short")?;
+    a.ok(&["cp", text(&short)?, &format!("{cid}:")])?;
+    assert_eq!(fs::read_to_string(inbox.join("short"))?, "short");
+    Ok(())
+}
+
+/// Messages for which nobody waits any more, after a timeout and after SIGINT: the receives stay posted, and `recv list` shows
+/// what arrives in them.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn receives_that_nobody_waits_for_stay_posted() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let (a, b, cid) = connected(&pair, &directory)?;
+    let left = format!("the receives stay posted: `tiercel recv list {cid}` shows what arrives");
+    let late = a.run(&["recv", "post", &cid, "--wait", "--timeout", "1s"])?;
+    assert_eq!(late.code, 3, "{}", late.stderr);
+    assert!(late.stderr.contains(&format!("no answer within 1s; {left}")), "{}", late.stderr);
+
+    let in_state = |state: &str| -> Result<usize> {
+        let list = a.json(&["recv", "list", &cid])?;
+        Ok(list.as_array().into_iter().flatten().filter(|receive| receive["state"] == state).count())
+    };
+    assert_eq!(in_state("posted")?, 1);
+    let child = begun(&a, &["recv", "post", &cid, "--wait"])?;
+    wait_until("the second receive is posted", || in_state("posted").is_ok_and(|posted| posted == 2));
+    ends_with(child, &left)?;
+    assert_eq!(in_state("posted")?, 2);
+
+    let mut there = None;
+    wait_until("B has noted the connection", || {
+        there = b.json(&["conn", "list"]).ok().and_then(|list| list[0]["local_cid"].as_u64());
+        there.is_some()
+    });
+    let there = there.context("it is known")?.to_string();
+    for message in ["one", "two"] {
+        b.ok(&["send", &there, "--data", message, "--timeout", "60s"])?;
+    }
+    wait_until("both have arrived", || in_state("received").is_ok_and(|received| received == 2));
+    let shown = a.ok(&["recv", "list", &cid])?;
+    assert!(shown.contains("one") && shown.contains("two"), "{shown}");
     Ok(())
 }

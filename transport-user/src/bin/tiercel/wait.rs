@@ -134,7 +134,8 @@ impl Wait {
                 nacks = Some(now);
                 continue;
             };
-            let reason = waits_for(&shown, needs_receive && now > before);
+            let oldest = shown.transactions.initiator.first().map(|oldest| oldest.state);
+            let reason = waits_for(oldest, needs_receive && now > before);
             if self.reason.replace(reason) != Some(reason) {
                 eprintln!("waiting: the {name} on connection {cid} has not completed: {reason}");
             }
@@ -142,13 +143,14 @@ impl Wait {
     }
 }
 
-/// Says what the oldest operation of a connection waits for.
-fn waits_for(shown: &ShownConnection, not_ready: bool) -> &'static str {
-    let sent = |state| matches!(state, InitiatorState::PushDataTx | InitiatorState::PullReqTx);
-    match shown.transactions.initiator.first() {
+/// Says what the oldest operation of a connection waits for, by its state.
+fn waits_for(oldest: Option<InitiatorState>, not_ready: bool) -> &'static str {
+    match oldest {
         _ if not_ready => "the peer has posted no receive for it; post one there with `tiercel recv post`",
-        Some(oldest) if sent(oldest.state) => "the peer does not acknowledge it; see `tiercel conn show`",
-        Some(oldest) if oldest.state == InitiatorState::PullReqAckd => "the peer has not answered it yet",
+        Some(InitiatorState::PushDataTx | InitiatorState::PullReqTx) => {
+            "the peer does not acknowledge it; see `tiercel conn show`"
+        }
+        Some(InitiatorState::PullReqAckd) => "the peer has not answered it yet",
         Some(_) => "it waits for its turn; see `tiercel conn show`",
         None => "its completion is on the way",
     }
@@ -162,43 +164,129 @@ async fn look(socket: &Path, cid: u32) -> Option<ShownConnection> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use transport_user::connection_manager::Via;
     use transport_user::control::Hex;
-    use transport_user::control::request::Data;
+    use transport_user::control::request::{AtomicOperation, CopyDirection, Data, Place};
 
     use super::*;
 
+    fn operation(name: &'static str, needs_receive: bool) -> What {
+        What::Operation { name, cid: 5, needs_receive }
+    }
+
+    fn data() -> Data {
+        Data::Hex(Hex(vec![1]))
+    }
+
+    fn write(immediate: Option<u32>) -> Request {
+        request::Write { cid: 5, rkey: 1, address: 0, data: data(), immediate }.into()
+    }
+
+    fn receive(wait: bool) -> Request {
+        request::PostReceive { cid: 5, length: 64, count: 2, wait }.into()
+    }
+
+    /// The operations, and what each is to the user.
+    fn operations() -> [(Request, What); 5] {
+        let read = request::Read { cid: 5, rkey: 1, address: 0, length: 8, to: Place::Reply };
+        let send = request::Send { cid: 5, data: data(), immediate: None };
+        let add = AtomicOperation::FetchAdd { add: 1 };
+        let atomic = request::Atomic { cid: 5, rkey: 1, address: 0, operation: add };
+        [
+            (write(None), operation("WRITE", false)),
+            (write(Some(1)), operation("WRITE", true)),
+            (read.into(), operation("READ", false)),
+            (send.into(), operation("SEND", true)),
+            (atomic.into(), operation("atomic", false)),
+        ]
+    }
+
+    fn copy(direction: CopyDirection) -> Request {
+        let (file, name) = ("/x/file".into(), "file".into());
+        request::Copy { cid: 5, direction, file, name, via: Via::Send, overwrite: true }.into()
+    }
+
+    fn connect() -> Request {
+        let connect = json!({
+            "request": "connect", "address": "10.7.0.2", "port": 4792, "ordered": true, "congestion": {},
+        });
+        serde_json::from_value(connect).expect("a request")
+    }
+
+    /// The requests that are no operations, what each is to the user, what it leaves behind, and the exit code of its timeout.
+    fn others() -> [(Request, What, &'static str, u8); 8] {
+        const COPY: &str = "the copy over connection 5 is stopped, and the destination is as it was before";
+        const RECEIVE: &str = "the receives stay posted: `tiercel recv list 5` shows what arrives";
+        const CONNECT: &str = "the connection may still be set up: `tiercel conn list` shows it, and \
+                               `tiercel conn close` ends it";
+        const OTHER: &str = "the node may still carry the command out: see `tiercel status`";
+        let trace = request::Trace { file: "/x/trace".into(), runs: None, duration_ms: None };
+        [
+            (copy(CopyDirection::ToPeer), What::Copy { cid: 5 }, COPY, 3),
+            (copy(CopyDirection::FromPeer), What::Copy { cid: 5 }, COPY, 3),
+            (receive(true), What::Receive { cid: 5 }, RECEIVE, 3),
+            (connect(), What::Connect, CONNECT, 4),
+            (trace.into(), What::Trace, OTHER, 1),
+            (request::StopTrace {}.into(), What::Trace, OTHER, 1),
+            (receive(false), What::Other, OTHER, 1),
+            (request::Status {}.into(), What::Other, OTHER, 1),
+        ]
+    }
+
     #[test]
     fn what_is_left_behind_is_said() {
-        let data = || Data::Hex(Hex(vec![1]));
-        let send = request::Send { cid: 5, data: data(), immediate: None };
-        let what = What::of(&send.into());
-        assert_eq!(what, What::Operation { name: "SEND", cid: 5, needs_receive: true });
-        assert!(what.left_behind().contains("`tiercel conn close 5` ends it"));
-        let write = |immediate| request::Write { cid: 5, rkey: 1, address: 0, data: data(), immediate };
-        for (immediate, needs_receive) in [(None, false), (Some(1), true)] {
-            let what = What::of(&write(immediate).into());
-            assert_eq!(what, What::Operation { name: "WRITE", cid: 5, needs_receive });
+        for (request, what) in operations() {
+            assert_eq!(What::of(&request), what);
+            let What::Operation { name, .. } = what else { panic!("{what:?}") };
+            let left = format!(
+                "the {name} is still outstanding and may be performed later; `tiercel conn close 5` ends it"
+            );
+            assert_eq!(what.left_behind(), left);
         }
-        assert_eq!(What::of(&request::Status {}.into()), What::Other);
+        for (request, what, left, _) in others() {
+            assert_eq!(What::of(&request), what);
+            assert_eq!(what.left_behind(), left);
+        }
     }
 
     #[test]
     fn a_timeout_has_the_exit_code_of_what_was_waited_for() {
-        let late = |request: Request| {
+        let operations = operations().map(|(request, what)| (request, what, 3));
+        let others = others().map(|(request, what, _, exit_code)| (request, what, exit_code));
+        for (request, what, exit_code) in operations.into_iter().chain(others) {
             let timeout = Some(Duration::from_secs(1));
-            let wait = Wait::new(Path::new("/run/tiercel/a.sock"), request, timeout);
-            (wait.timed_out(), format!("no answer within 1s; {}", wait.what.left_behind()))
+            let mut wait = Wait::new(Path::new("/run/tiercel/a.sock"), request, timeout);
+            let exit = wait.timed_out();
+            assert_eq!(exit.value()["exit_code"], exit_code, "{exit}");
+            assert_eq!(exit.to_string(), format!("no answer within 1s; {}", what.left_behind()));
+            // What is known of the cause is said as well.
+            wait.reason = Some("the peer sleeps");
+            let text = wait.timed_out().to_string();
+            assert_eq!(text, format!("no answer within 1s: the peer sleeps; {}", what.left_behind()));
+        }
+    }
+
+    #[test]
+    fn an_operation_says_what_it_waits_for() {
+        use InitiatorState::{
+            PullDataRx, PullDataUlpTx, PullReqAckd, PullReqTx, PullReqUlpRx, PushCplTx, PushDataAckd,
+            PushDataTx, PushReqUlpRx,
         };
-        let connect = json!({
-            "request": "connect", "address": "10.7.0.2", "port": 4792, "ordered": true, "congestion": {},
-        });
-        let (exit, text) = late(serde_json::from_value(connect).expect("a request"));
-        assert!(text.contains("may still be set up"), "{text}");
-        assert_eq!(exit, Exit::connect(text));
-        let (exit, text) =
-            late(request::Send { cid: 5, data: Data::Hex(Hex(vec![1])), immediate: None }.into());
-        assert_eq!(exit, Exit::operation(text));
-        let (exit, text) = late(request::Status {}.into());
-        assert_eq!(exit, Exit::node(text));
+        let says = |states: &[InitiatorState], said: &str| {
+            for state in states {
+                let text = waits_for(Some(*state), false);
+                assert!(text.starts_with(said), "{state:?}: {text}");
+            }
+        };
+        says(&[PushDataTx, PullReqTx], "the peer does not acknowledge it");
+        says(&[PullReqAckd], "the peer has not answered it yet");
+        says(&[PushReqUlpRx, PullReqUlpRx], "it waits for its turn");
+        says(&[PushDataAckd, PushCplTx, PullDataRx, PullDataUlpTx], "it waits for its turn");
+        assert_eq!(waits_for(None, false), "its completion is on the way");
+        // A NACK says more than the state.
+        for oldest in [None, Some(PushDataTx), Some(PushReqUlpRx)] {
+            let text = waits_for(oldest, true);
+            assert!(text.starts_with("the peer has posted no receive for it"), "{oldest:?}: {text}");
+        }
     }
 }
