@@ -1,4 +1,4 @@
-//! What a node does when a disk stalls, or the reader of its log.
+//! What a node does when a disk stalls, or the reader of its log, and when it has no file descriptor left.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -273,4 +273,79 @@ fn a_full_log_pipe_stops_nothing() -> Result<()> {
     assert_eq!(node.0.wait()?.code(), Some(0));
     drop(reader);
     Ok(())
+}
+
+/// Returns how many files a process may have open.
+fn most_open_files(process: u32) -> Result<u64> {
+    let limits = fs::read_to_string(format!("/proc/{process}/limits"))?;
+    let limit =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")).context("it has a limit")?;
+    Ok(limit.split_whitespace().next().context("a number")?.parse()?)
+}
+
+/// Sets how many files a process may have open. It keeps those that it has.
+fn limit_open_files(process: u32, most: u64) -> Result<()> {
+    let (process, limit) = (process.to_string(), format!("--nofile={most}:"));
+    let status = Command::new("prlimit").args(["--pid", &process, &limit]).status()?;
+    ensure!(status.success(), "prlimit {limit}: {status}");
+    Ok(())
+}
+
+/// Returns the processor time that a process has used, in hundredths of a second.
+fn processor_time(process: u32) -> Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let (_, behind_name) = stat.rsplit_once(')').context("a name in parentheses")?;
+    // Fields 14 and 15, in user mode and in the kernel. The first one behind the name is field 3.
+    let times = behind_name.split_whitespace().skip(11).take(2);
+    times.map(|time| time.parse::<u64>().map_err(anyhow::Error::from)).sum()
+}
+
+/// A node has no file descriptor left. Clients and peers that come then wait. The node says once what to do, does not spin, and
+/// its connections work. When there are descriptors again, it serves those that have waited.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_without_file_descriptors_says_so_and_goes_on() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
+    let b = NodeProcess::on(&pair.b, directory.path(), "b", &[])?;
+    let at_b = pair.b.ipv4.to_string();
+    let cid = a.json(&["conn", "connect", &at_b])?["local_cid"].to_string();
+    let key = b.json(&["mr", "register", "4KiB"])?["key"].to_string();
+    let most = most_open_files(b.id())?;
+
+    // A new descriptor would be the fourth at least.
+    limit_open_files(b.id(), 3)?;
+    let mut client = Command::new(program());
+    client.arg("--socket").arg(b.socket()).arg("status").stdin(Stdio::null()).stdout(Stdio::null());
+    let mut client = Running(client.spawn()?);
+    let mut peer = pair.a.run(|| std::net::TcpStream::connect((pair.b.ipv4, 4792)))?;
+    let complaint = |whom: &str| {
+        format!(
+            "cannot accept {whom}: all file descriptors of the process are in use: raise its limit (`ulimit -n`"
+        )
+    };
+    let complaints = [complaint("a client on the control socket"), complaint("a peer")];
+    wait_until("B says what to do", || complaints.iter().all(|complaint| b.log().contains(complaint)));
+    let before = processor_time(b.id())?;
+    let late = b.run(&["status", "--timeout", "2s"])?;
+    assert_eq!(late.code, 1, "{}", late.stderr);
+    let used = processor_time(b.id())? - before;
+    assert!(used < 100, "{used} hundredths of a second in two seconds");
+    assert_eq!(b.log().matches("cannot accept").count(), complaints.len(), "{}", b.log());
+    works(quickly(a.socket(), &["write", &cid, "--rkey", &key, "--data", "x"])?)?;
+    assert!(client.0.try_wait()?.is_none(), "it waits");
+
+    limit_open_files(b.id(), most)?;
+    wait_until("the client is served", || client.0.try_wait().is_ok_and(|ended| ended.is_some()));
+    assert_eq!(client.0.wait()?.code(), Some(0));
+    // This peer has nothing to say, so it is disconnected.
+    peer.set_read_timeout(Some(Duration::from_secs(60)))?;
+    peer.read_to_end(&mut Vec::new()).context("the peer is accepted")?;
+    for again in ["clients are accepted on the control socket again", "peers are accepted again"] {
+        wait_until(again, || b.log().contains(again));
+    }
+    let events = b.json(&["status"])?["events"].to_string();
+    assert!(events.contains("cannot accept a peer: all file descriptors"), "{events}");
+    works(quickly(a.socket(), &["conn", "connect", &at_b])?)
 }

@@ -51,6 +51,7 @@ mod netdev;
 mod netlink;
 mod nic_time;
 mod node;
+mod open_files;
 mod operation_error;
 mod own_address;
 mod parameters;

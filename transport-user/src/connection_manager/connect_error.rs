@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::host::HostError;
 use super::message::{Rejection, WireError};
 use super::proof::Blocked;
+use crate::open_files;
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +93,9 @@ pub(super) fn classify(peer: SocketAddr, source: std::io::Error) -> ConnectError
 }
 
 fn remedy(source: &std::io::Error) -> &'static str {
+    if let Some(remedy) = open_files::remedy(source) {
+        return remedy;
+    }
     match source.kind() {
         ErrorKind::HostUnreachable => {
             "no host answers for this address: check that the host is up, on the same network and has this address"
@@ -114,5 +118,12 @@ mod tests {
         let text = |code| classify(peer, std::io::Error::from_raw_os_error(code)).to_string();
         assert!(text(libc::EHOSTUNREACH).contains("check that the host is up"));
         assert!(text(libc::ENETUNREACH).contains("ip route get"));
+    }
+
+    #[test]
+    fn a_node_without_a_file_descriptor_does_not_blame_the_network() {
+        let peer = SocketAddr::from(([10, 7, 0, 9], 4792));
+        let text = classify(peer, std::io::Error::from_raw_os_error(libc::EMFILE)).to_string();
+        assert!(text.contains("ulimit -n") && !text.contains("firewall"), "{text}");
     }
 }

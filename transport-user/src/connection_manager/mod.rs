@@ -82,6 +82,7 @@ pub use session::SessionInfo;
 use session::{Mtus, Session, farewell};
 
 use crate::mutex::lock;
+use crate::open_files;
 use crate::parameters::Tuning;
 
 /// Length of the queue of TCP connections that wait to be accepted.
@@ -348,16 +349,22 @@ impl<H: Host> Drop for ConnectionManager<H> {
 
 /// Accepts peers, one task each, until it is aborted.
 async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
+    let mut complaints = open_files::Complaints::default();
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Most likely there are no free file descriptors: wait until some are closed.
-                shared.events.flood(|| format!("cannot accept a peer: {error}"));
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                // These are few. As events of strangers, they could be suppressed by those who use up the descriptors.
+                if let Some(text) = complaints.failed("a peer", &error, std::time::Instant::now()) {
+                    shared.events.warn(text);
+                }
+                tokio::time::sleep(open_files::PAUSE).await;
                 continue;
             }
         };
+        if complaints.ended() {
+            shared.events.warn("peers are accepted again".to_owned());
+        }
         count(&shared.counters.tcp_accepted);
         let origin = Origin::Stranger(PeerSource::of(peer.ip()));
         let place = match shared.admission.admit(peer.ip()) {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
@@ -18,6 +18,7 @@ use tracing::{debug, warn};
 
 use super::descriptors::Receiver;
 use super::protocol::{Envelope, Failure, FailureKind, LARGEST_LINE, Progress, Reply, Request, VERSION};
+use crate::open_files;
 
 /// Clients that are served at the same time. Further clients wait.
 const CLIENTS: usize = 64;
@@ -94,10 +95,14 @@ impl Drop for Server {
 
 async fn accept<H: Handler>(listener: UnixListener, handler: Arc<H>) {
     let clients = Arc::new(Semaphore::new(CLIENTS));
+    let mut complaints = open_files::Complaints::default();
     loop {
         let permit = Arc::clone(&clients).acquire_owned().await;
         match listener.accept().await {
             Ok((stream, _)) => {
+                if complaints.ended() {
+                    warn!("clients are accepted on the control socket again");
+                }
                 let handler = Arc::clone(&handler);
                 tokio::spawn(async move {
                     if let Err(error) = serve(stream, handler).await {
@@ -107,8 +112,11 @@ async fn accept<H: Handler>(listener: UnixListener, handler: Arc<H>) {
                 });
             }
             Err(error) => {
-                warn!("cannot accept a client on the control socket: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                let whom = "a client on the control socket";
+                if let Some(text) = complaints.failed(whom, &error, Instant::now()) {
+                    warn!("{text}");
+                }
+                tokio::time::sleep(open_files::PAUSE).await;
             }
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::super::super::protocol::{Failure, FailureKind};
 use super::super::disk::NoAnswer;
 use crate::connection_manager::shortened;
+use crate::open_files;
 
 /// Why a transfer failed.
 #[derive(Debug)]
@@ -174,14 +175,10 @@ impl From<Failure> for Trouble {
 
 /// Returns the reason of the system with what to do about it.
 pub(in super::super) fn reason(error: &io::Error) -> String {
+    if let Some(remedy) = open_files::remedy(error) {
+        return format!("{remedy}, or copy fewer files at a time");
+    }
     let remedy = match error.raw_os_error() {
-        Some(libc::EMFILE) => {
-            "all file descriptors of the process are in use: raise its limit (`ulimit -n`, LimitNOFILE= of the unit), or copy \
-             fewer files at a time"
-        }
-        Some(libc::ENFILE) => {
-            "all file descriptors of the machine are in use: raise fs.file-max (`sysctl fs.file-max`)"
-        }
         Some(libc::ENOSPC) => "the file system is full: free some space, then copy again",
         Some(libc::EDQUOT) => "the disk quota is used up: free some space, then copy again",
         Some(libc::EROFS) => "the file system is read-only: name a directory elsewhere",
