@@ -34,6 +34,7 @@ mod connections;
 mod engine;
 mod error;
 mod ethtool;
+mod files;
 mod grace;
 #[cfg(test)]
 mod grace_order_tests;

@@ -1,8 +1,9 @@
 //! Writes the file of a trace. A thread of its own does that, so that nothing else waits for a file system that stalls.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -11,6 +12,7 @@ use transport_common::connection::Entry;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use crate::error::Error;
+use crate::files::{FileSystem, HostFiles};
 
 /// Number of bytes that are handed to the writer at once. It may be more by what is added in one call.
 const PIECE: usize = 1 << 20;
@@ -20,6 +22,7 @@ const PIECES: usize = 4;
 /// The file of a trace.
 #[derive(Debug)]
 pub(super) struct TraceFile {
+    files: Arc<dyn FileSystem>,
     path: PathBuf,
     /// What the writer does not have yet.
     piece: Vec<u8>,
@@ -37,11 +40,13 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(mut file: File) -> io::Result<Self> {
+    /// Starts a thread that adds to a file, which has `length` bytes.
+    fn start(files: Arc<dyn FileSystem>, file: File, mut length: u64) -> io::Result<Self> {
         let (pieces, waiting) = sync_channel::<Vec<u8>>(PIECES);
         let write = move || -> io::Result<()> {
             for piece in waiting {
-                file.write_all(&piece)?;
+                files.write_at(&file, &piece, length)?;
+                length += piece.len() as u64;
             }
             Ok(())
         };
@@ -59,12 +64,23 @@ impl Writer {
 impl TraceFile {
     /// Creates a new file and writes its head.
     pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => Self::begin(path, file),
+        Self::create_on(Arc::new(HostFiles), path)
+    }
+
+    fn create_on(files: Arc<dyn FileSystem>, path: PathBuf) -> Result<Self, Error> {
+        let begun = files.create_path(&path).and_then(|file| {
+            // A file without a head is no trace, and would be in the way of the next one.
+            let written = files.write_at(&file, &Head::THIS.to_bytes(), 0);
+            written.inspect_err(|_| drop(files.remove_path(&path)))?;
+            Ok(file)
+        });
+        match begun {
+            Ok(file) => Self::begin(files, path, file),
             Err(source) => {
                 let hint = match source.kind() {
                     io::ErrorKind::AlreadyExists => "Name a new file, or remove this one",
                     io::ErrorKind::NotFound => "Create the directory first",
+                    io::ErrorKind::StorageFull => "Free some space, or name a file elsewhere",
                     _ => "Name a file that this node may write",
                 };
                 Err(Error::TraceFile { file: path, hint, source })
@@ -72,22 +88,20 @@ impl TraceFile {
         }
     }
 
-    /// Writes the head to an empty file. From then on, a reader sees a trace without an end.
-    fn begin(path: PathBuf, mut file: File) -> Result<Self, Error> {
-        let head = Head::THIS.to_bytes();
-        file.write_all(&head).map_err(|source| failed(&path, source))?;
-        let writer =
-            Writer::start(file).map_err(|e| Error::system("start the thread that writes the trace", e))?;
-        let piece = Vec::with_capacity(PIECE);
-        Ok(Self { path, piece, writer: Some(writer), bytes: head.len() as u64 })
+    /// Begins with a file that has a head. A reader sees a trace without an end.
+    fn begin(files: Arc<dyn FileSystem>, path: PathBuf, file: File) -> Result<Self, Error> {
+        let bytes = Head::LEN as u64;
+        let writer = Writer::start(Arc::clone(&files), file, bytes)
+            .map_err(|e| Error::system("start the thread that writes the trace", e))?;
+        Ok(Self { files, path, piece: Vec::with_capacity(PIECE), writer: Some(writer), bytes })
     }
 
     /// Removes the file, if no trace is recorded.
     pub(super) fn discard(mut self) {
-        let path = std::mem::take(&mut self.path);
+        let (files, path) = (Arc::clone(&self.files), std::mem::take(&mut self.path));
         self.piece.clear();
         drop(self); // the writer ends
-        if let Err(error) = std::fs::remove_file(&path) {
+        if let Err(error) = files.remove_path(&path) {
             tracing::warn!(%error, "cannot remove {}, which has no trace", path.display());
         }
     }
@@ -200,56 +214,78 @@ fn bytes_of_entry(entry: &Entry) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{PipeReader, Read, pipe};
-    use std::os::fd::OwnedFd;
+    use tempfile::TempDir;
 
     use super::*;
+    use crate::files::faulty::{Fault, Faulty};
 
-    /// Makes a file that stalls when nobody reads it any more.
-    fn stalling() -> (PipeReader, TraceFile) {
-        let (reader, writer) = pipe().expect("a pipe");
-        let file = File::from(OwnedFd::from(writer));
-        (reader, TraceFile::begin("pipe".into(), file).expect("the pipe has room for the head"))
+    /// Calls to the file system before the first piece: the file is created, and gets its head.
+    const BEFORE_PIECES: u32 = 2;
+
+    fn directory() -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("trace");
+        (directory, path)
     }
 
     #[test]
     fn nobody_waits_for_a_file_that_stalls() {
-        let (mut reader, mut file) = stalling();
+        let (_directory, path) = directory();
+        let disk = Faulty::after(BEFORE_PIECES, Fault::Stalls);
+        let mut file =
+            TraceFile::create_on(Arc::clone(&disk) as _, path.clone()).expect("the head is written");
         let mut runs: u64 = 0;
-        while file.has_room().expect("somebody may read it") {
+        while file.has_room().expect("it only stalls") {
             file.run(&[7; 1000]);
             runs += 1;
         }
         assert!(file.bytes < (2 * PIECES * PIECE) as u64, "{} bytes take memory", file.bytes);
-        let read = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            reader.read_to_end(&mut all).map(|_| all)
-        });
-        file.wait_for_room().expect("it is read");
-        assert!(file.has_room().expect("it is read"));
-        file.end(runs, 0).expect("it is read");
-        let all = read.join().expect("reading does not panic").expect("the whole trace");
+        while disk.hit().is_none() {
+            std::thread::yield_now();
+        }
+        disk.answer();
+        file.wait_for_room().expect("the disk answers");
+        assert!(file.has_room().expect("the disk answers"));
+        file.end(runs, 0).expect("the disk answers");
+        let all = std::fs::read(&path).expect("the whole trace");
         assert_eq!(all.len() as u64, file.bytes);
         assert_eq!(all[all.len() - 16..][..8], runs.to_le_bytes());
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_named() {
-        let (reader, mut file) = stalling();
-        drop(reader);
+    fn a_full_disk_is_named_and_what_was_written_stays() {
+        let (_directory, path) = directory();
+        let disk = Faulty::after(BEFORE_PIECES + 1, Fault::Fails(libc::ENOSPC));
+        let mut file = TraceFile::create_on(disk, path.clone()).expect("the head is written");
         let failed = loop {
             match file.has_room() {
                 Ok(_) => file.run(&[7; 1000]),
                 Err(failed) => break failed,
             }
         };
-        assert!(matches!(&failed, Error::TraceFile { file, .. } if file == Path::new("pipe")), "{failed}");
+        assert!(matches!(&failed, Error::TraceFile { file, .. } if *file == path), "{failed}");
+        assert!(failed.to_string().contains("Free some space"), "{failed}");
+        drop(file);
+        let written = std::fs::read(&path).expect("the part that was written");
+        let head = written.first_chunk::<{ Head::LEN }>().expect("a head");
+        assert_eq!(Head::from_bytes(head), Some(Head::THIS));
+        assert!(written.len() > PIECE, "the first piece has only {} bytes", written.len());
+    }
+
+    #[test]
+    fn a_disk_without_space_for_the_head_has_no_file() {
+        for calls in 0..BEFORE_PIECES {
+            let (_directory, path) = directory();
+            let disk = Faulty::after(calls, Fault::Fails(libc::ENOSPC));
+            let failed = TraceFile::create_on(disk, path.clone()).expect_err("the disk is full").to_string();
+            assert!(failed.contains("Free some space"), "{failed}");
+            assert!(!path.exists(), "call {calls}");
+        }
     }
 
     #[test]
     fn a_file_that_is_there_is_left_alone() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("trace");
+        let (directory, path) = directory();
         std::fs::write(&path, "mine").expect("a file");
         let refused = TraceFile::create(path.clone()).expect_err("it is there").to_string();
         assert!(refused.contains("Name a new file"), "{refused}");
@@ -260,16 +296,14 @@ mod tests {
 
     #[test]
     fn a_trace_that_is_not_taken_leaves_no_file() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("trace");
+        let (_directory, path) = directory();
         TraceFile::create(path.clone()).expect("a new file").discard();
         assert!(!path.exists());
     }
 
     #[test]
     fn chunks_say_how_long_they_are() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("trace");
+        let (_directory, path) = directory();
         let mut file = TraceFile::create(path.clone()).expect("a new file");
         file.run(&[1, 2, 3]);
         file.end(1, 0).expect("room");

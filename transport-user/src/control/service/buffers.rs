@@ -1,14 +1,13 @@
 //! Moves bytes between clients, files and registered memory. Files, and many bytes, are moved by other threads than the
 //! workers of the runtime.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::super::protocol::answer::Content;
 use super::super::protocol::request::{Data, Place};
 use super::super::protocol::{Failure, FailureKind, Hex, INLINE_LIMIT};
-use super::disk::{Pulse, Who};
+use super::disk::{FileSystem, Pulse, Who};
 use super::transfer::{READ_FIRST, Trouble, kind, read_whole};
 use super::{NodeService, absolute};
 use crate::MemoryRegion;
@@ -64,10 +63,8 @@ impl NodeService {
 
     fn load_file(&self, path: &Path, pulse: &Pulse) -> Result<Loaded, Trouble> {
         let failed = |error| Trouble::File("read", error);
-        // Opening a pipe would wait for its writer.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-        let file = file.map_err(failed)?;
         let files = self.inner.files.as_ref();
+        let file = files.open_path(path).map_err(failed)?;
         let metadata = files.metadata(&file).map_err(failed)?;
         if let Some(what) = kind(&metadata) {
             return Err(Trouble::NotAFile(what));
@@ -146,7 +143,13 @@ impl NodeService {
             }
             Place::File(path) => {
                 let (region, path) = (region.clone(), absolute(path)?.to_owned());
-                self.with_file(path, move |path, pulse| store(&region, offset, length, path, pulse)).await?;
+                let files = Arc::clone(&self.inner.files);
+                let work = move |path: &Path, pulse: &Pulse| {
+                    store(files.as_ref(), path, length, pulse, |at, piece| {
+                        Ok(region.read(offset + at, piece)?)
+                    })
+                };
+                self.with_file(path, work).await?;
             }
             Place::Region { rkey, offset: target } => {
                 let destination = self.inner.regions.get(*rkey)?;
@@ -178,9 +181,16 @@ pub(super) async fn copy(
     copied.await.unwrap_or_else(|error| Err(Failure::new(FailureKind::Node, error.to_string())))
 }
 
-fn store(region: &MemoryRegion, offset: u64, length: u64, path: &Path, pulse: &Pulse) -> Result<(), Trouble> {
+/// Writes a new file of `length` bytes. `read` fills a piece with the bytes from an offset on.
+fn store(
+    files: &dyn FileSystem,
+    path: &Path,
+    length: u64,
+    pulse: &Pulse,
+    read: impl Fn(u64, &mut [u8]) -> Result<(), Failure>,
+) -> Result<(), Trouble> {
     let failed = |error| Trouble::File("write", error);
-    let file: File = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    let file = files.create_path(path).map_err(failed)?;
     let written = || -> Result<(), Trouble> {
         let mut piece = vec![0; PIECE.min(length as usize)];
         let mut done = 0;
@@ -189,18 +199,52 @@ fn store(region: &MemoryRegion, offset: u64, length: u64, path: &Path, pulse: &P
                 return Err(Trouble::Cancelled);
             }
             let size = PIECE.min((length - done) as usize);
-            region.read(offset + done, &mut piece[..size]).map_err(Failure::from)?;
-            std::os::unix::fs::FileExt::write_all_at(&file, &piece[..size], done).map_err(failed)?;
+            read(done, &mut piece[..size])?;
+            files.write_at(&file, &piece[..size], done).map_err(failed)?;
             done += size as u64;
         }
         Ok(())
     };
     // Half a file would look like a whole one, and would be in the way of the next attempt.
-    written().inspect_err(|_| drop(std::fs::remove_file(path)))
+    written().inspect_err(|_| drop(files.remove_path(path)))
 }
 
 fn too_long_for_reply(length: u64) -> Failure {
     Failure::invalid(format!(
         "{length} bytes do not fit into a reply (at most {INLINE_LIMIT}): write them to a file with --out"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::faulty::{Fault, Faulty};
+
+    /// The disk of `--out` is full at each call in turn. The failure says what to do, and no half file is in the way of the
+    /// next attempt.
+    #[test]
+    fn a_full_disk_keeps_no_half_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("out");
+        let bytes: Vec<u8> = (0..2 * PIECE + 5).map(|index| (index / 1000) as u8).collect();
+        let mut calls = 0;
+        loop {
+            let faulty = Faulty::after(calls, Fault::Fails(libc::ENOSPC));
+            let read = |at: u64, piece: &mut [u8]| {
+                piece.copy_from_slice(&bytes[at as usize..][..piece.len()]);
+                Ok(())
+            };
+            let stored = store(faulty.as_ref(), &path, bytes.len() as u64, &Pulse::default(), read);
+            let Some(hit) = faulty.hit() else {
+                assert!(stored.is_ok(), "no call failed: {stored:?}");
+                break;
+            };
+            let text = stored.expect_err(hit).for_client(path.display()).text;
+            assert!(text.contains("the file system is full: free some space"), "{hit}: {text}");
+            assert!(!path.exists(), "{hit} (call {calls})");
+            calls += 1;
+        }
+        assert_eq!(calls, 4, "the file is created, and has three pieces");
+        assert!(std::fs::read(&path).expect("the file") == bytes);
+    }
 }

@@ -5,10 +5,7 @@
 //! Each runs as a [`Job`] of a [`Lane`], on a thread that does nothing else. All calls go through [`FileSystem`];
 //! the tests have an implementation that fails, fills up and stalls.
 
-mod files;
 mod lanes;
 
-#[cfg(test)]
-pub(crate) use files::Named;
-pub(crate) use files::{FileSystem, HostFiles};
+pub(crate) use crate::files::{FileSystem, HostFiles};
 pub(crate) use lanes::{Job, Lane, Lanes, NoAnswer, Pulse, Who};

@@ -1,11 +1,11 @@
-//! What the service does with files. Every call may take long.
+//! What a node does with files. Every call may take long.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::dir::Dir;
@@ -14,6 +14,9 @@ use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, open
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstatat, mkdirat};
 use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{UnlinkatFlags, Whence, linkat, lseek, unlinkat};
+
+#[cfg(test)]
+pub(crate) mod faulty;
 
 /// Permission bits of a file while it is written, and of a directory while its files arrive.
 const PRIVATE_FILE: Mode = Mode::from_bits_truncate(0o600);
@@ -36,7 +39,8 @@ pub(crate) struct Named {
     pub(crate) id: (u64, u64),
 }
 
-/// The calls to a file system. Names are names in an open directory, so that nobody can exchange a path in between.
+/// The calls to a file system. Names are names in an open directory, so that nobody can exchange a path in between. Paths are
+/// those that a local client names.
 pub(crate) trait FileSystem: std::fmt::Debug + Send + Sync + 'static {
     /// Opens a directory by its path.
     fn open_root(&self, path: &Path) -> io::Result<OwnedFd>;
@@ -53,6 +57,15 @@ pub(crate) trait FileSystem: std::fmt::Debug + Send + Sync + 'static {
 
     /// Creates a directory that only its owner may use.
     fn create_directory(&self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()>;
+
+    /// Opens a file for reading. Does not wait for the writer of a pipe.
+    fn open_path(&self, path: &Path) -> io::Result<File>;
+
+    /// Creates a new file for writing.
+    fn create_path(&self, path: &Path) -> io::Result<File>;
+
+    /// Removes a file.
+    fn remove_path(&self, path: &Path) -> io::Result<()>;
 
     /// Returns what is known about an open file.
     fn metadata(&self, file: &File) -> io::Result<Metadata>;
@@ -135,6 +148,18 @@ impl FileSystem for HostFiles {
 
     fn create_directory(&self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         Ok(mkdirat(directory, name, PRIVATE_DIRECTORY)?)
+    }
+
+    fn open_path(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+    }
+
+    fn create_path(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).open(path)
+    }
+
+    fn remove_path(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
     }
 
     fn metadata(&self, file: &File) -> io::Result<Metadata> {
