@@ -109,6 +109,13 @@ pub enum BuildError {
     #[error("the XDP object cannot be rewritten: {0}. Run `cargo clean` and repeat")]
     Strip(#[from] object::build::Error),
 
+    /// A package from a registry has the programs without features only.
+    #[error(
+        "this package has the XDP programs compiled, and without the feature {0}. Build in a clone of Tiercel's repository, or \
+         switch the feature off"
+    )]
+    PackagedWithout(String),
+
     /// A file operation failed.
     #[error("cannot {action} {}: {source}. Check the path and its permissions, and build again", .path.display())]
     Io {

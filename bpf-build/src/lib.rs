@@ -15,7 +15,7 @@ mod strip;
 mod toolchain;
 mod tools;
 
-pub use build_script::build_script;
+pub use build_script::{PACKAGED, build_script};
 pub use compile::{build, clippy, shared_target_dir};
 pub use error::BuildError;
 pub use instructions::{OLDEST_KERNEL, TooNew};

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::{
-    clauses, figures, links,
+    clauses, figures, links, packages,
     shell::{Progress, cargo, run, target_dir, workspace},
     words,
 };
@@ -17,13 +17,14 @@ pub(crate) struct Check {
 }
 
 /// The checks of `cargo xtask lint`.
-pub(crate) const LINTS: [Check; 8] = [
+pub(crate) const LINTS: [Check; 9] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
     Check { name: "conformance", perform: requirements_have_tests },
     Check { name: "figures", perform: figures_are_current },
     Check { name: "links", perform: links_lead_somewhere },
     Check { name: "words", perform: words_are_plain },
+    Check { name: "packages", perform: packages_are_complete },
     Check { name: "clippy", perform: clippy_on_host },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
 ];
@@ -83,6 +84,11 @@ fn links_lead_somewhere(progress: &Progress) -> Result<()> {
 fn words_are_plain(progress: &Progress) -> Result<()> {
     progress.say("checking the words of pages and comments");
     words::check(workspace())
+}
+
+fn packages_are_complete(progress: &Progress) -> Result<()> {
+    progress.say("checking what crates.io wants of the crates");
+    packages::check(workspace())
 }
 
 fn clippy_on_host(progress: &Progress) -> Result<()> {

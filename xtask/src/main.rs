@@ -1,5 +1,5 @@
-//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · fmt · lint ·
-//! doc · clauses · conformance · figures · matrix · defects · threads · mutants · miri · fuzz`.
+//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · package · fmt ·
+//! lint · doc · clauses · conformance · figures · matrix · defects · threads · mutants · miri · fuzz`.
 
 mod ahead;
 mod bpf;
@@ -11,6 +11,7 @@ mod figures;
 mod git;
 mod links;
 mod matrix;
+mod packages;
 mod preflight;
 mod proof;
 mod setup;
@@ -67,9 +68,11 @@ enum Task {
     Build,
     /// Build the Debian package of the node program, with its manual, completions and systemd unit
     Dist(dist::Options),
+    /// Pack the crates for crates.io, and compile each from its package
+    Package,
     /// Format all crates
     Fmt,
-    /// Check the format, citations and links, and run clippy over all crates, including the XDP programs
+    /// Check the format, citations, links and what crates.io wants, and run clippy over all crates, including the XDP programs
     Lint,
     /// Check that the library and the node program compile for arm64 (needs a nightly toolchain)
     Arm64,
@@ -152,6 +155,7 @@ fn perform(task: Task) -> Result<ExitCode> {
             run(cargo().args(arguments))?;
         }
         Task::Dist(options) => dist::dist(&options, &progress)?,
+        Task::Package => packages::package(&progress)?,
         Task::Fmt => checks::format(&progress)?,
         Task::Lint => {
             setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;
