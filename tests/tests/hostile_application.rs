@@ -17,7 +17,7 @@ use transport_common::queues::{Completion, Verb, WorkRequest};
 use transport_user::{Access, Connection, ConnectionState, MemoryRegion, Node};
 
 /// For how long the application overwrites its page, at least.
-const HOSTILE: Duration = Duration::from_secs(10);
+const HOSTILE: Duration = Duration::from_secs(6);
 /// How often it does so, at least. A thread that never ran would show nothing.
 const LEAST: u64 = 20_000;
 /// How often it does so in the page of one connection.
