@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn what_a_published_crate_lacks_is_named() {
-        let lacks: [(fn(&mut Package), &str); 9] = [
+        type Change = fn(&mut Package);
+        let lacks: [(Change, &str); 9] = [
             (|package| package.description = None, "it has no description"),
             (|package| package.license = Some(" ".to_owned()), "it has no license"),
             (|package| package.rust_version = None, "it has no rust-version"),
