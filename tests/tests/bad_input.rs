@@ -92,8 +92,9 @@ impl Target {
         });
         let mut told = told_of_trouble(&before);
         told.insert(counter.name().to_owned(), foretold);
-        let mut now = told_of_trouble(&counters(&self.node));
-        now.insert(counter.name().to_owned(), counters(&self.node)[counter.name()]);
+        let all = counters(&self.node);
+        let mut now = told_of_trouble(&all);
+        now.insert(counter.name().to_owned(), all[counter.name()]);
         assert_eq!(now, told, "{what}");
         Ok(())
     }
