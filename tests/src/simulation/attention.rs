@@ -37,10 +37,7 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
     let c = &entry.connection;
     let is_full = is_full(nic.queue_pair(slot));
     let unreported = c.state == State::Fatal && c.initiator.brsn != c.initiator.known;
-    assert!(
-        !unreported || is_full,
-        "a transaction of a dead connection has a place, and nobody reports it"
-    );
+    assert!(!unreported || is_full, "a transaction of a dead connection has a place, and nobody reports it");
     if c.state != State::Open {
         return;
     }
