@@ -359,12 +359,14 @@ impl HostNic {
         Ok(())
     }
 
-    /// Takes the oldest completion of `slot`.
+    /// Takes the oldest completion of `slot`. Rings the doorbell if something waits for its place.
     pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
         let queues = self.card.connections.queue_pair(slot);
         let consumer = queues.completion_consumer.load(Ordering::Relaxed);
         let completion = queues.completion(consumer)?;
-        queues.completion_consumer.store(consumer.wrapping_add(1), Ordering::Release);
+        if queues.take_completions(consumer.wrapping_add(1)) {
+            self.card.doorbells.ring(slot as u32);
+        }
         Some(completion)
     }
 

@@ -3,7 +3,7 @@
 use crate::ids::Rsn;
 use crate::queues::Queues;
 use crate::transaction::{Kind, Label, Submissions, Transaction};
-use crate::ulp::rdma::{self, Completion, ReceiveRequest, Receives, WorkFlags, WorkRequest};
+use crate::ulp::rdma::{self, Completion, Readiness, ReceiveRequest, Receives, WorkFlags, WorkRequest};
 
 /// The queues that connect the connection to its application.
 #[repr(transparent)]
@@ -64,8 +64,8 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
 
 impl<Q: Queues> Receives for Application<'_, Q> {
     #[inline(always)]
-    fn posted(&self) -> u32 {
-        self.0.receive_producer()
+    fn readiness(&self, used: u32) -> Readiness {
+        self.0.readiness(used)
     }
 
     #[inline(always)]

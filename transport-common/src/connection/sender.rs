@@ -33,16 +33,17 @@ pub(super) fn service_open<Q: Queues>(
     if s.input.has_outcome != 0 {
         c.on_result(&mut entry.tables.statistics, s, queues, now);
     }
-    if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
-    {
-        c.target.ulp_ready();
-    }
     run_timers(entry, queues, now.ticks());
     let c = &mut entry.connection;
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
         c.initiator.retry(&mut entry.tables.transactions, Application(queues));
         s.output.report.wake = c.initiator.completions_blocked;
+    }
+    // Own transactions that have ended take places in the completion queue first.
+    if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
+    {
+        c.target.ulp_ready();
     }
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
@@ -82,7 +83,12 @@ pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
     queues.set_state(c.state as u32);
     let closing = c.state == State::Closing;
     c.initiator.drain(&mut tables.transactions, Application(queues), closing);
-    let more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    let mut more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    if more && c.initiator.completions_blocked != 0 {
+        // The application rings the doorbell when it takes completions. It may have taken some just before.
+        queues.set_receive_wanted(1);
+        more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    }
     let cell = if c.target.held != 0 { c.target.give_up_one(&mut tables.requests) } else { None };
     if let Some(cell) = cell {
         s.output.report.free_cell = cell;

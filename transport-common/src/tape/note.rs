@@ -100,8 +100,8 @@ tags! {
     WrId = "wr_id",
     /// Work request; short: low bits of its RSN.
     WorkRequest = "work request",
-    /// Number of receives posted.
-    ReceiveProducer = "receive producer",
+    /// short: whether a message may use a posted receive ([`Readiness`](crate::queues::Readiness)).
+    Readiness = "readiness",
     /// A posted receive; short: low bits of its number.
     ReceiveRequest = "receive request",
     /// short: the application's command.

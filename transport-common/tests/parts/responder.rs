@@ -6,7 +6,7 @@ use transport_common::ids::Rsn;
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::{
     AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, PAGE_BYTES, Place, PlaceFlags,
-    PullVerdict, PushVerdict, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
+    PullVerdict, PushVerdict, Readiness, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
 };
 
 /// Pages and bytes of the node's memory.
@@ -17,6 +17,8 @@ const MEMORY: u64 = PAGES as u64 * PAGE_BYTES;
 #[derive(Default)]
 struct Application {
     posted: Cell<u32>,
+    /// Its completion queue is full.
+    full: Cell<bool>,
     /// Offset of the first receive.
     base: Cell<u64>,
     consumed: Cell<u32>,
@@ -24,8 +26,12 @@ struct Application {
 }
 
 impl Receives for &Application {
-    fn posted(&self) -> u32 {
-        self.posted.get()
+    fn readiness(&self, used: u32) -> Readiness {
+        match (used < self.posted.get(), self.full.get()) {
+            (false, _) => Readiness::NoReceive,
+            (true, true) => Readiness::NoPlace,
+            (true, false) => Readiness::Ready,
+        }
     }
 
     fn receive(&self, index: u32) -> ReceiveRequest {
@@ -108,6 +114,41 @@ fn a_send_waits_for_a_receive_and_completes_it() {
     assert_eq!((told.opcode, told.wr_id, told.length, told.status), (Verb::RECEIVE, 0, 100, 0));
     assert_eq!(application.consumed.get(), 1);
     assert_eq!(admit(&mut responder, &first, &none, &application).0, PushVerdict::NotReady);
+}
+
+/// F-6.4-1: a receive is not used while its completion has no place, whatever would complete it. Nothing changes, so the
+/// same push can be offered again.
+#[test]
+fn a_receive_waits_for_a_place_of_its_completion() {
+    let application = Application::default();
+    application.posted.set(1);
+    let writable = region(AccessFlags::REMOTE_WRITE);
+    let write =
+        Operation { kind: OperationKind::Write, rkey: 7, address: 12, length: 4, ..Operation::default() };
+    let immediate = Operation { has_immediate: 1, ..write };
+    let too_long = send(1, 1, 101);
+    for op in [send(1, 1, 4), send(1, 0, 4), too_long, immediate] {
+        let mut responder = Responder::new(1000, true, PAGES);
+        let before = responder;
+        application.full.set(true);
+        assert_eq!(admit(&mut responder, &op, &writable, &application).0, PushVerdict::NotReady, "{op:?}");
+        assert!(responder.lacks_place(&application) && !responder.is_ready(&application));
+        assert_eq!(responder, before);
+        application.full.set(false);
+        assert_ne!(admit(&mut responder, &op, &writable, &application).0, PushVerdict::NotReady, "{op:?}");
+    }
+    // The last segment of a message waits as well, and fits the receive of the first.
+    let mut responder = Responder::new(1000, true, PAGES);
+    assert_eq!(admit(&mut responder, &send(1, 0, 60), &writable, &application).0, PushVerdict::Take);
+    let (before, last) = (responder, send(0, 1, 40));
+    application.full.set(true);
+    assert_eq!(admit(&mut responder, &last, &writable, &application).0, PushVerdict::NotReady);
+    assert_eq!(responder, before);
+    // A WRITE completes nothing here.
+    assert_eq!(admit(&mut responder, &write, &writable, &application).0, PushVerdict::Take);
+    application.full.set(false);
+    let (verdict, place) = admit(&mut responder, &last, &writable, &application);
+    assert_eq!((verdict, place.memory_offset, place.message_length), (PushVerdict::Take, 60, 100));
 }
 
 /// D-84: a message that is too long ends its receive in error, and the next one gets the next receive.

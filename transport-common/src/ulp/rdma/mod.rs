@@ -27,7 +27,7 @@ pub use requester::{
     AnswerVerdict, check_answer, is_pull, is_valid, label, request_payload, response_payload,
 };
 pub use responder::{
-    Answer, AnswerKind, Atomic, Place, PlaceFlags, PullVerdict, PushVerdict, Receives, Responder,
+    Answer, AnswerKind, Atomic, Place, PlaceFlags, PullVerdict, PushVerdict, Readiness, Receives, Responder,
 };
 pub use ulp::Rdma;
 pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Verb, WorkFlags, WorkRequest};

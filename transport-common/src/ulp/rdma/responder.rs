@@ -2,24 +2,39 @@
 //! SEND.
 
 use super::{
-    AccessFlags, Completion, Operation, OperationKind, PAGE_BYTES, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
-    Region, UlpCode, Verb, WorkFlags,
+    AccessFlags, Completion, Operation, OperationKind, PAGE_BYTES, ReceiveRequest, Region, UlpCode, Verb,
+    WorkFlags,
 };
 use crate::ids::Rsn;
 use crate::transaction::CompletionCode;
 use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
+/// Whether the application is ready for a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Readiness {
+    /// No receive is posted.
+    #[default]
+    NoReceive = 0,
+    /// A receive is posted, but the completion queue has no place for its completion.
+    NoPlace = 1,
+    /// A receive is posted, and its completion has a place.
+    Ready = 2,
+}
+
 /// The application's side of the responder: the receives that it has posted, and the queue for completions. What
 /// the application writes is untrusted, and two reads may differ.
 pub trait Receives: Copy {
-    /// Returns the number of receives posted.
-    fn posted(&self) -> u32;
+    /// Returns whether a message may use the receive after the first `used`. While the caller holds the connection's
+    /// lock, nothing else takes the place of its completion.
+    fn readiness(&self, used: u32) -> Readiness;
     /// Returns a posted receive.
     fn receive(&self, index: u32) -> ReceiveRequest;
     /// Returns the first `count` posted receives to the application.
     fn consumed(&self, count: u32);
-    /// Reports a message. If the completion queue is full, the completion is lost.
+    /// Reports a message. Its completion has a place if the application was [ready](Self::readiness) for the message. It
+    /// is lost if the application has changed the counters of its queues since then as it may not.
     fn received(&self, completion: Completion);
 }
 
@@ -64,7 +79,7 @@ pub enum PushVerdict {
     Invalid = UlpCode::INVALID_REQUEST.0,
     /// Access to the memory is not allowed.
     Access = UlpCode::ACCESS.0,
-    /// No receive is posted (F-6.4-1).
+    /// No receive is posted, or its completion has no place (F-6.4-1).
     NotReady = u8::MAX,
 }
 
@@ -150,12 +165,16 @@ impl Responder {
         self.memory_pages as u64 * PAGE_BYTES
     }
 
-    /// Returns whether a receive is posted.
+    /// Returns whether a receive is posted whose completion has a place.
     #[inline(always)]
     pub fn is_ready(&self, receives: impl Receives) -> bool {
-        let posted = receives.posted().wrapping_sub(self.receive_next);
-        // The application's counter is untrusted.
-        posted != 0 && posted <= RECEIVE_QUEUE_DEPTH as u32
+        matches!(receives.readiness(self.receive_next), Readiness::Ready)
+    }
+
+    /// Returns whether a receive is posted, but its completion has no place.
+    #[inline(always)]
+    pub fn lacks_place(&self, receives: impl Receives) -> bool {
+        matches!(receives.readiness(self.receive_next), Readiness::NoPlace)
     }
 
     /// Decides about a push. If the push uses a receive, that receive counts as used. The caller then places the
