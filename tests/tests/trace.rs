@@ -196,7 +196,7 @@ fn a_trace_that_was_changed_diverges() -> Result<()> {
         Decisions::replay(&mut TraceReader::new(&*changed)?, |_| {}).expect_err("a run is missing");
     }
     for event in [whole.before, whole.before + whole.events / 2, last] {
-        for tag in [Tag::Context, Tag::Step, Tag::Lock, Tag::Count, Tag::End] {
+        for tag in [Tag::Context, Tag::Step, Tag::NextHop, Tag::Lock, Tag::Count, Tag::End] {
             let Some(changed) = changed(&trace, event, tag) else { continue };
             let replayed = Decisions::replay(&mut TraceReader::new(&*changed)?, |_| {});
             let error = replayed.expect_err(tag.name()).to_string();
