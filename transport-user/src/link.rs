@@ -6,6 +6,7 @@
 //! | the MAC address | it goes down: the XDP programs and all connections have the old one |
 //! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; older ones send shorter packets, or end if longer ones are outstanding ([`crate::connection_manager`]) |
 //! | the name, the addresses | it knows the new ones |
+//! | its neighbours, routes | connections take over the next hop that they have now ([`crate::connection_manager`]) |
 //! | up, down, the carrier | it goes on: connections end by themselves if they wait too long |
 //! | the number of queues, offloads | it goes on: the programs do not depend on them (exceptions: [`crate::receive_queues`], [`crate::gro`]) |
 

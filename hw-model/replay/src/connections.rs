@@ -157,7 +157,7 @@ impl Connections {
             // A recorded state with fewer steps came too late to be compared. It is dropped.
             if check.tables.steps == step {
                 checked += 1;
-                // The node may have changed it after the step. The next step tells whether it did.
+                // The node may have changed it after the step. The note of the next step shows it.
                 check.connection.endpoint.path.destination_mac =
                     entry.connection.endpoint.path.destination_mac;
                 differing = differing.or(first_difference(entry, check));

@@ -2,8 +2,8 @@
 //!
 //! The connection manager's TCP connection says nothing about that, and a static connection has none. So the manager looks
 //! at what the datapath has sent again. A connection whose oldest packet was sent again some times without an answer is
-//! *stalled* (the rule of RFC 8899, 4.3, for black holes). If its next hop has another MAC address, it goes on with that
-//! ([`super::next_hop`]). Otherwise it is an event, and the session of the connection finds out why ([`super::path_check`]).
+//! *stalled* (the rule of RFC 8899, 4.3, for black holes). It is an event. If the next hop has another MAC address, the
+//! connection goes on with that ([`super::next_hop`]). Otherwise its session finds out why ([`super::path_check`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
