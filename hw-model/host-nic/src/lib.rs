@@ -77,8 +77,9 @@ use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::congestion::histogram::{BUCKETS, DELAYS, DelayHistogram};
 use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::{Parameters, State};
+use transport_common::connection::{Endpoint, Parameters, State};
 use transport_common::counters::Counter;
+use transport_common::datapath::exchange::set_next_hop;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
@@ -287,6 +288,15 @@ impl HostNic {
         bytemuck::write_zeroes(entry);
         entry.open(parameters, generation);
         self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, State::Open as u32);
+    }
+
+    /// Sends the packets of `slot` to the next hop of `request` from now on. Returns false if the slot has another connection
+    /// than that of the request: see [`set_next_hop`].
+    ///
+    /// # Panics
+    /// Panics if there is no such slot.
+    pub fn set_next_hop(&mut self, slot: usize, request: &Endpoint, generation: u32) -> bool {
+        set_next_hop(&mut self.card.connections.entry_mut(slot).connection, request, generation)
     }
 
     /// Changes the congestion control of `slot`. The change takes effect at the next service of the connection.

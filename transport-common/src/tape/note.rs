@@ -62,6 +62,9 @@ tags! {
     Lock = "lock",
     /// Number of the step (64 bits).
     Step = "step",
+    /// First four bytes of the MAC address of the next hop with which the step begins: the node may change it between two
+    /// steps; short: the last two.
+    NextHop = "next hop",
     /// Hash of the context after the step (64 bits).
     Context = "context",
     /// Receive cells in use.
