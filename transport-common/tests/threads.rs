@@ -34,12 +34,15 @@ trait Shared: Zeroable {
 
 impl Shared for QueuePair {
     fn touch(&self) {
-        for word in
-            [&self.send_producer, &self.receive_producer, &self.receive_wanted, &self.settings_version]
-        {
+        for word in [
+            &self.send_producer,
+            &self.receive_producer,
+            &self.control.receive_wanted,
+            &self.control.settings_version,
+        ] {
             word.load(Relaxed);
         }
-        for word in [&self.settings_applied, &self.completion_producer, &self.completion_consumer] {
+        for word in [&self.control.settings_applied, &self.completion_producer, &self.completion_consumer] {
             word.load(Relaxed);
         }
         for n in 0..2 {
@@ -47,7 +50,7 @@ impl Shared for QueuePair {
             self.receive[n].load();
             self.settings[n].load();
             self.completions[n].load();
-            self.completion(n as u32);
+            self.completion_queue().get(n as u32);
         }
     }
 }
@@ -101,8 +104,8 @@ fn engine_sees_whole_sends() {
     loom::model(|| {
         let pair = page::<QueuePair>();
         let engine = start(&pair, take_sends);
-        pair.post_send(Rsn(0), work(1));
-        pair.post_send(Rsn(1), work(2));
+        pair.work_queue().post(Rsn(0), work(1));
+        pair.work_queue().post(Rsn(1), work(2));
         engine.join().unwrap();
     });
 }
@@ -161,9 +164,10 @@ fn collect_from_two_cpus(take_lock: bool) {
             }
         };
         let cpus = [start(&locked, cpu(1)), start(&locked, cpu(2))];
-        let early: Vec<u64> = (0..2).map_while(|n| locked.pair.completion(n)).map(|c| c.wr_id).collect();
+        let early: Vec<u64> =
+            (0..2).map_while(|n| locked.pair.completion_queue().get(n)).map(|c| c.wr_id).collect();
         cpus.into_iter().for_each(|cpu| cpu.join().unwrap());
-        let all = [0, 1].map(|n| locked.pair.completion(n).expect("it is there").wr_id);
+        let all = [0, 1].map(|n| locked.pair.completion_queue().get(n).expect("it is there").wr_id);
         assert!(all == [1, 2] || all == [2, 1]);
         assert_eq!(early, all[..early.len()]);
     });
@@ -191,10 +195,10 @@ fn completion_is_not_overwritten_before_it_is_taken() {
         let pair = page::<QueuePair>();
         (0..DEPTH).for_each(|n| assert!(pair.complete(completion(n.into()))));
         let kernel = start(&pair, |pair| pair.complete(completion(DEPTH.into())));
-        assert_eq!(pair.completion(0).map(|c| c.wr_id), Some(0));
+        assert_eq!(pair.completion_queue().get(0).map(|c| c.wr_id), Some(0));
         pair.completion_consumer.store(1, Release);
         let written = kernel.join().unwrap();
-        assert_eq!(pair.completion(DEPTH).map(|c| c.wr_id), written.then_some(DEPTH.into()));
+        assert_eq!(pair.completion_queue().get(DEPTH).map(|c| c.wr_id), written.then_some(DEPTH.into()));
     });
 }
 
@@ -220,7 +224,7 @@ fn receive_for_a_held_request_is_noticed() {
 #[test]
 #[should_panic(expected = "nobody delivers the held request")]
 fn question_without_a_barrier_is_found() {
-    ask_while_a_receive_is_posted(|pair| pair.receive_wanted.store(1, Release));
+    ask_while_a_receive_is_posted(|pair| pair.control.receive_wanted.store(1, Release));
 }
 
 /// The kernel fills the completion queue, asks for a place and looks again. The application takes a completion and looks
@@ -253,7 +257,7 @@ fn place_for_a_held_request_is_noticed() {
 #[test]
 #[should_panic(expected = "nobody delivers the held request")]
 fn question_for_a_place_without_a_barrier_is_found() {
-    ask_while_a_completion_is_taken(|pair| pair.receive_wanted.store(1, Release));
+    ask_while_a_completion_is_taken(|pair| pair.control.receive_wanted.store(1, Release));
 }
 
 /// The application's sends, and the node page.
@@ -287,7 +291,7 @@ fn ring_while_the_engine_falls_asleep(ring: fn(&NodePage) -> bool) {
             let seen = take_sends(&shared.pair);
             (seen, shared.node.begin_sleep(Picoseconds(0)))
         });
-        shared.pair.post_send(Rsn(0), work(1));
+        shared.pair.work_queue().post(Rsn(0), work(1));
         let wakes = ring(&shared.node);
         let (seen, sleeps) = engine.join().unwrap();
         assert!(seen == 1 || !sleeps || wakes, "the engine sleeps, and the work waits");
@@ -427,18 +431,18 @@ fn settings_in_force_do_not_change() {
         let pair = page::<QueuePair>();
         pair.start_settings(with(1));
         let engine = start(&pair, |pair| {
-            assert_eq!(pair.settings().placement, pair.settings_applied.load(Relaxed) + 1);
+            assert_eq!(pair.settings().placement, pair.control.settings_applied.load(Relaxed) + 1);
             if pair.has_new_settings() {
                 pair.take_settings();
             }
             // SAFETY: by the contract of the field, nobody writes the settings in force.
-            let used = pair.settings[pair.settings_applied.load(Relaxed) as usize & 1].load();
-            assert_eq!(used.placement, pair.settings_applied.load(Relaxed) + 1);
+            let used = pair.settings[pair.control.settings_applied.load(Relaxed) as usize & 1].load();
+            assert_eq!(used.placement, pair.control.settings_applied.load(Relaxed) + 1);
         });
         let changed = [2, 3].map(|n| pair.change_settings(with(n)));
         engine.join().unwrap();
         assert!(changed[0]);
-        assert_eq!(pair.settings_version.load(Relaxed), 1 + u32::from(changed[1]));
+        assert_eq!(pair.control.settings_version.load(Relaxed), 1 + u32::from(changed[1]));
     });
 }
 

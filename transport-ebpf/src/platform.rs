@@ -585,7 +585,7 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
             )
         };
         // SAFETY: a valid map value of atomics and cells.
-        let submitted = || unsafe { (*queues).look(next) };
+        let submitted = || unsafe { (*queues).work_queue().look(next) };
         Initiator::is_backlogged(next.0, known.0, fruitless.into(), submitted)
     }
 

@@ -152,7 +152,8 @@ impl Connection {
             Err(error) => Some(Err(error)),
         });
         let version = asked.await?;
-        let applied = || self.core.qp().settings_applied.load(SeqCst).wrapping_sub(version) as i32 >= 0;
+        let applied =
+            || self.core.qp().control.settings_applied.load(SeqCst).wrapping_sub(version) as i32 >= 0;
         self.until(|| if applied() { Some(Ok(())) } else { ended().map(Err) }).await?;
         self.core.congestion_changed(version);
         Ok(())

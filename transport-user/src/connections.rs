@@ -173,7 +173,7 @@ impl Core {
         if self.is_released() || self.shared.is_down() {
             return ConnectionState::Closed;
         }
-        match ConnectionState::from(self.qp().state.load(SeqCst)) {
+        match ConnectionState::from(self.qp().control.state.load(SeqCst)) {
             // The datapath has closed the connection. The poller frees the slot soon.
             ConnectionState::Closed => ConnectionState::Closing,
             state => state,
@@ -241,7 +241,7 @@ impl Core {
     }
 
     fn tell_to_close(&self) {
-        self.qp().command.store(Command::CLOSE.0, SeqCst);
+        self.qp().control.command.store(Command::CLOSE.0, SeqCst);
         self.ring();
     }
 
@@ -287,7 +287,7 @@ impl Core {
         } else {
             (Command::DROP_REQUESTS, Command::NONE)
         };
-        if self.qp().command.compare_exchange(from.0, to.0, SeqCst, SeqCst).is_ok() {
+        if self.qp().control.command.compare_exchange(from.0, to.0, SeqCst, SeqCst).is_ok() {
             self.ring();
         }
     }
@@ -296,13 +296,13 @@ impl Core {
     fn look(&self) -> (Look, bool) {
         let mut look = Look { progress: self.progress(), ..Look::default() };
         let closing = self.closing.has_begun();
-        let number = self.qp().state.load(SeqCst);
+        let number = self.qp().control.state.load(SeqCst);
         let retiring = self.retiring.lock().expect("no panic under the lock").is_some();
         if self.shared.is_down() || retiring || (closing && self.has_closed(number == State::Closed as u32)) {
             look.needed = true;
             return (look, self.retire());
         }
-        let settings = self.qp().settings_applied.load(SeqCst);
+        let settings = self.qp().control.settings_applied.load(SeqCst);
         let is_news = self.told.swap(number, SeqCst) != number;
         if self.told_settings.swap(settings, SeqCst) != settings || is_news {
             look.progress = true;
@@ -384,7 +384,7 @@ impl Core {
             return Err(Error::UnknownCid(self.local_cid.0));
         }
         let qp = self.qp();
-        if qp.settings_applied.load(SeqCst) != qp.settings_version.load(SeqCst) {
+        if qp.control.settings_applied.load(SeqCst) != qp.control.settings_version.load(SeqCst) {
             return Ok(None);
         }
         // The thread must know the algorithm before the first event arrives.
@@ -397,14 +397,14 @@ impl Core {
         }
         *congestion = *control;
         self.ring();
-        Ok(Some(qp.settings_version.load(SeqCst)))
+        Ok(Some(qp.control.settings_version.load(SeqCst)))
     }
 
     /// Must be called when the settings of this version are in force. If the connection is no longer placed in
     /// user space, removes it from the rate update engine in user space.
     pub(crate) fn congestion_changed(&self, version: u32) {
         let congestion = self.congestion.lock().expect("no panic under the lock");
-        let newest = self.qp().settings_version.load(SeqCst) == version;
+        let newest = self.qp().control.settings_version.load(SeqCst) == version;
         if newest && congestion.placement != Placement::User && !self.is_released() {
             self.shared.rate_update.unassign(self.slot);
         }

@@ -157,7 +157,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
     core.close();
     connections.look();
     assert_eq!(grace.count(), 0, "the datapath has not closed it yet");
-    core.qp().state.store(State::Closed as u32, SeqCst);
+    core.qp().control.state.store(State::Closed as u32, SeqCst);
     connections.look();
     assert_eq!(grace.count(), 0, "what its page says is only a hint");
     let mut entry = shared.maps.connection(7).expect("read");

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Acquire;
 
 use tokio::sync::oneshot;
 use transport_common::connection::State;
@@ -135,7 +135,7 @@ struct Held {
 /// connection is dead.
 fn ended_here(qp: &QueuePair, status: u8) -> bool {
     let refused =
-        status == CompletionCode::TargetNackCie as u8 && qp.state.load(Acquire) == State::Open as u32;
+        status == CompletionCode::TargetNackCie as u8 && qp.control.state.load(Acquire) == State::Open as u32;
     status != CompletionCode::Ack as u8 && !refused
 }
 
@@ -190,7 +190,7 @@ impl Queues {
 
     /// Returns whether work can be posted: the slot belongs to this connection, and the connection is alive.
     pub(crate) fn is_open(&self, qp: &QueuePair) -> bool {
-        !self.released && qp.state.load(Acquire) == State::Open as u32
+        !self.released && qp.control.state.load(Acquire) == State::Open as u32
     }
 
     /// Returns the largest user data of a transaction that is posted from now on, bytes.
@@ -208,7 +208,7 @@ impl Queues {
         self.look_again(qp);
         let posted = (0..self.in_flight().min(SEND_QUEUE_DEPTH as u32)).all(|n| {
             let rsn = self.completed_before.add(n);
-            qp.send[rsn.0 as usize % SEND_QUEUE_DEPTH].load().length <= self.max_segment
+            qp.work_queue().load(rsn).length <= self.max_segment
         });
         posted && self.waiting.iter().all(|id| self.operations[id].segments.can_be_cut(self.max_segment))
     }
@@ -253,7 +253,7 @@ impl Queues {
     /// Reads the kernel's counters.
     fn look_again(&mut self, qp: &QueuePair) {
         // The order matters: the kernel writes completions before it moves the consumer past their transactions.
-        self.completed_before = Rsn(qp.send_consumer.load(Acquire));
+        self.completed_before = qp.work_queue().consumer();
         self.uncollected = uncollected(qp);
     }
 
@@ -302,7 +302,7 @@ impl Queues {
         let rsn = self.producer;
         self.producer = rsn.add(1);
         self.bytes_posted += u64::from(work.length);
-        qp.post_send(rsn, work);
+        qp.work_queue().post(rsn, work);
         rsn
     }
 
@@ -403,7 +403,7 @@ impl Queues {
     /// Returns whether there are completions that were not delivered yet: they wait for a grace period, or the
     /// engine is about to write them for a connection that has died.
     pub(crate) fn has_untold(&self, qp: &QueuePair) -> bool {
-        let draining = || qp.send_consumer.load(Acquire) != self.producer.0;
+        let draining = || qp.work_queue().consumer() != self.producer;
         !self.released && (draining() || uncollected(qp) != 0)
     }
 
@@ -418,7 +418,7 @@ impl Queues {
         let held = self.held.filter(|held| held.until.wrapping_sub(at) as i32 > 0);
         let held = held.unwrap_or_else(|| {
             // The order matters: completions before `until` were written when the period began.
-            let until = qp.completion_producer.load(Acquire);
+            let until = qp.completion_queue().producer();
             Held { ticket: self.grace.begin(), until }
         });
         self.held = Some(held);
@@ -438,12 +438,12 @@ impl Queues {
             return 0;
         }
         // This is read before the ring: transactions below it already have their completions in the ring.
-        let complete = (!self.failed.is_empty()).then(|| Rsn(qp.send_consumer.load(Acquire)));
-        let first = qp.completion_consumer.load(Relaxed);
+        let complete = (!self.failed.is_empty()).then(|| qp.work_queue().consumer());
+        let first = qp.completion_queue().consumer();
         let mut consumer = first;
         let mut n = 0;
         let mut held = false;
-        while let Some(completion) = qp.completion(consumer) {
+        while let Some(completion) = qp.completion_queue().get(consumer) {
             if ended_here(qp, completion.status) && !may_take(self, qp, consumer) {
                 held = true;
                 break;
@@ -467,7 +467,7 @@ impl Queues {
         if consumer != first {
             // No message waits for these places: while a receive is posted, the ring has room for its completion
             // (`may_complete`). So the barrier of `QueuePair::take_completions` is not needed.
-            qp.completion_consumer.store(consumer, Release);
+            qp.completion_queue().take(consumer);
         }
         if let Some(complete) = complete.filter(|_| !held) {
             self.finish_failed(complete);
@@ -559,10 +559,10 @@ impl Queues {
         if self.released {
             return Occupancy { completions: kept, ..Occupancy::default() };
         }
-        let send = self.producer.0.wrapping_sub(qp.send_consumer.load(Relaxed));
+        let send = self.producer.0.wrapping_sub(qp.work_queue().consumer().0);
         let outstanding = (1..=send.min(SEND_QUEUE_DEPTH as u32)).map(|back| {
-            let rsn = self.producer.0.wrapping_sub(back);
-            u64::from(qp.send[rsn as usize % SEND_QUEUE_DEPTH].load().length)
+            let rsn = Rsn(self.producer.0.wrapping_sub(back));
+            u64::from(qp.work_queue().load(rsn).length)
         });
         Occupancy {
             send,
@@ -576,8 +576,8 @@ impl Queues {
 
 /// Returns the number of completions in the ring.
 fn uncollected(qp: &QueuePair) -> u32 {
-    let producer = qp.completion_producer.load(Acquire);
-    producer.wrapping_sub(qp.completion_consumer.load(Relaxed))
+    let queue = qp.completion_queue();
+    queue.producer().wrapping_sub(queue.consumer())
 }
 
 #[cfg(test)]

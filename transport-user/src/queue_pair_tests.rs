@@ -423,7 +423,7 @@ fn a_dead_connection_fails_everything() {
     let (kernel, mut queues) = Kernel::new(true);
     let mut begun = submit(&mut queues, &kernel.qp, WRITE, 1000 * u64::from(SEGMENT), keep());
     let mut waiting = submit(&mut queues, &kernel.qp, WRITE, 1, keep());
-    kernel.qp.state.store(State::Fatal as u32, SeqCst);
+    kernel.qp.control.state.store(State::Fatal as u32, SeqCst);
     assert!(!queues.pump(&kernel.qp));
     let dead = Err(OperationError::Completion { code: 0xa, ulp_code: 0 });
     assert_eq!((waiting.try_recv(), begun.try_recv().is_err()), (Ok(dead.clone()), true));

@@ -1,8 +1,6 @@
 //! The two transaction tables of a connection, in the states of the specification (F-8.4.1-3, F-8.4.1-4, F-8.5.1-3,
 //! F-8.5.1-4).
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use serde::{Deserialize, Serialize};
 use transport_common::connection::{Entry, RESPONSES, TRANSACTIONS};
 use transport_common::ids::Rsn;
@@ -168,14 +166,12 @@ fn initiated(entry: &Entry, queues: &QueuePair) -> Vec<InitiatorTransaction> {
     let first = entry.connection.initiator.released.0;
     // The counter is the application's, so it may hold anything.
     const { assert!(SEND_QUEUE_DEPTH == TRANSACTIONS) };
-    let count = queues.send_producer.load(Relaxed).wrapping_sub(first).min(SEND_QUEUE_DEPTH as u32);
+    let count = queues.work_queue().producer().wrapping_sub(first).min(SEND_QUEUE_DEPTH as u32);
     let transaction = |n| {
         let rsn = first.wrapping_add(n);
         let t: &Transaction = &entry.tables.transactions[rsn as usize % TRANSACTIONS];
         let pull = match t.state {
-            TransactionState::Submitted => {
-                rdma::is_pull(queues.send[rsn as usize % SEND_QUEUE_DEPTH].load().opcode)
-            }
+            TransactionState::Submitted => rdma::is_pull(queues.work_queue().opcode(Rsn(rsn))),
             _ => t.pull != 0,
         };
         let kind = TransactionKind::new(pull);
@@ -251,6 +247,8 @@ fn responses(entry: &Entry) -> impl Iterator<Item = TargetTransaction> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use transport_common::ids::Psn;
     use transport_common::queues::{Verb, WorkRequest};
     use transport_common::transaction::{RequestFlags, TargetRequest};

@@ -329,7 +329,7 @@ impl HostNic {
 
     /// Asks the engine to close the connection of `slot`. All outstanding work completes.
     pub fn close(&mut self, slot: usize) {
-        self.card.connections.queue_pair(slot).command.store(Command::CLOSE.0, Ordering::Release);
+        self.card.connections.queue_pair(slot).control.command.store(Command::CLOSE.0, Ordering::Release);
         self.card.doorbells.ring(slot as u32);
     }
 
@@ -338,16 +338,14 @@ impl HostNic {
     /// # Errors
     /// Returns [`QueueFull`] if the earlier transaction in the same queue entry is not complete.
     pub fn post(&mut self, slot: usize, work: WorkRequest) -> Result<Rsn, QueueFull> {
-        let queues = self.card.connections.queue_pair(slot);
-        let producer = queues.send_producer.load(Ordering::Relaxed);
-        let consumer = queues.send_consumer.load(Ordering::Acquire);
-        if producer.wrapping_sub(consumer) >= SEND_QUEUE_DEPTH as u32 {
+        let queue = self.card.connections.queue_pair(slot).work_queue();
+        let rsn = Rsn(queue.producer());
+        if rsn.0.wrapping_sub(queue.consumer().0) >= SEND_QUEUE_DEPTH as u32 {
             return Err(QueueFull);
         }
-        queues.send[producer as usize % SEND_QUEUE_DEPTH].store(work);
-        queues.send_producer.store(producer.wrapping_add(1), Ordering::Release);
+        queue.post(rsn, work);
         self.card.doorbells.ring(slot as u32);
-        Ok(Rsn(producer))
+        Ok(rsn)
     }
 
     /// Posts a receive buffer. Rings the doorbell if a request of the peer waits for a buffer.
@@ -361,9 +359,7 @@ impl HostNic {
         if producer.wrapping_sub(consumer) >= RECEIVE_QUEUE_DEPTH as u32 {
             return Err(QueueFull);
         }
-        queues.receive[producer as usize % RECEIVE_QUEUE_DEPTH].store(receive);
-        queues.receive_producer.store(producer.wrapping_add(1), Ordering::Release);
-        if queues.receive_wanted.load(Ordering::Relaxed) != 0 {
+        if queues.post_receive(producer, receive) {
             self.card.doorbells.ring(slot as u32);
         }
         Ok(())
@@ -372,8 +368,8 @@ impl HostNic {
     /// Takes the oldest completion of `slot`. Rings the doorbell if something waits for its place.
     pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
         let queues = self.card.connections.queue_pair(slot);
-        let consumer = queues.completion_consumer.load(Ordering::Relaxed);
-        let completion = queues.completion(consumer)?;
+        let consumer = queues.completion_queue().consumer();
+        let completion = queues.completion_queue().get(consumer)?;
         if queues.take_completions(consumer.wrapping_add(1)) {
             self.card.doorbells.ring(slot as u32);
         }

@@ -215,7 +215,7 @@ impl Case {
                     queues.completion_producer.load(Relaxed).wrapping_sub(COMPLETION_QUEUE_DEPTH as u32);
                 queues.completion_consumer.store(full.wrapping_add(rng.random_range(0..3)), Relaxed);
             }
-            3 => queues.command.store(Command::CLOSE.0, Relaxed),
+            3 => queues.control.command.store(Command::CLOSE.0, Relaxed),
             4 => {
                 queues.send_producer.store(c.initiator.next.0.wrapping_add(rng.random_range(0..300)), Relaxed)
             }

@@ -73,7 +73,7 @@ impl Ledger {
     /// without a completion.
     pub(super) fn look(&mut self, queues: &QueuePair, entry: &Entry, own: &Flow, peers: &Flow) -> Vec<u32> {
         let mut lost = vec![];
-        while let Some(completion) = queues.completion(self.seen) {
+        while let Some(completion) = queues.completion_queue().get(self.seen) {
             self.seen = self.seen.wrapping_add(1);
             if matches!(completion.opcode, Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE) {
                 self.arrive(&completion, peers);

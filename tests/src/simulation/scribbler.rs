@@ -89,16 +89,16 @@ pub fn overwrite(queues: &QueuePair, own: &Own, rng: &mut StdRng) {
         2..=5 => queues.send_producer.store(near(&queues.send_consumer, rng), Relaxed),
         6 => queues.receive_producer.store(near(&queues.receive_consumer, rng), Relaxed),
         7 => queues.completion_consumer.store(queues.completion_producer.load(Relaxed), Relaxed),
-        8 => queues.receive_wanted.store(rng.random(), Relaxed),
-        9 => queues.state.store(rng.random_range(0..6), Relaxed),
-        10 => queues.settings_version.store(rng.random(), Relaxed),
+        8 => queues.control.receive_wanted.store(rng.random(), Relaxed),
+        9 => queues.control.state.store(rng.random_range(0..6), Relaxed),
+        10 => queues.control.settings_version.store(rng.random(), Relaxed),
         11 => {
             let place = rng.random_range(0..queues.completions.len());
             queues.completions[place].store(Completion { number: rng.random(), ..Completion::default() });
         }
         12 if rng.random_bool(0.01) => {
             let command = if rng.random_bool(0.5) { Command::CLOSE.0 } else { rng.random_range(2..u32::MAX) };
-            queues.command.store(command, Relaxed);
+            queues.control.command.store(command, Relaxed);
         }
         12 | 13 => {
             let receive = ReceiveRequest {

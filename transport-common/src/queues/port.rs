@@ -1,14 +1,10 @@
 //! What a step of the connection reads from its queues and writes to them. This is a narrow interface, because
 //! other processes may change the memory at any time.
 
-use super::Command;
-use super::{
-    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
-    WorkRequest,
-};
+use super::{Command, Completion, QueuePair, ReceiveRequest, WorkRequest};
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
-use crate::shared::{AtomicU32, fence};
+use crate::shared::fence;
 use crate::ulp::rdma::{Readiness, Verb};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -69,17 +65,6 @@ pub trait Queues {
     fn complete(&self, completion: Completion) -> bool;
 }
 
-impl QueuePair {
-    /// Returns whether the completion queue has a place after the first `written` completions. A counter of the application
-    /// that makes no sense leaves none.
-    #[inline(always)]
-    fn has_place(&self, written: u32) -> bool {
-        // The entry is written again only after the application has read it.
-        let taken = self.completion_consumer.load(Acquire);
-        written.wrapping_sub(taken) < COMPLETION_QUEUE_DEPTH as u32
-    }
-}
-
 impl Queues for QueuePair {
     #[inline(always)]
     fn page(&self) -> Option<&QueuePair> {
@@ -88,7 +73,7 @@ impl Queues for QueuePair {
 
     #[inline(always)]
     fn send_producer(&self) -> u32 {
-        self.send_producer.load(Acquire)
+        self.work_queue().producer()
     }
 
     #[inline(always)]
@@ -98,33 +83,24 @@ impl Queues for QueuePair {
 
     #[inline(always)]
     fn opcode(&self, rsn: Rsn) -> Verb {
-        let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].as_ptr();
-        // SAFETY: the pointer is to a field of a valid entry. The read is volatile because the application may
-        // write the field.
-        unsafe { (&raw const (*slot).opcode).read_volatile() }
+        self.work_queue().opcode(rsn)
     }
 
     #[inline(always)]
     fn wr_id(&self, rsn: Rsn) -> u64 {
-        let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].as_ptr();
-        // SAFETY: the pointer is to a field of a valid entry. The read is volatile because the application may
-        // write the field.
-        unsafe { (&raw const (*slot).wr_id).read_volatile() }
+        self.work_queue().wr_id(rsn)
     }
 
     #[inline(always)]
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
-        *out = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].load();
+        *out = self.work_queue().load(rsn);
     }
 
     #[inline(always)]
     fn readiness(&self, used: u32) -> Readiness {
-        // The application's counters are untrusted.
-        let posted = self.receive_producer.load(Acquire).wrapping_sub(used);
-        if posted == 0 || posted > RECEIVE_QUEUE_DEPTH as u32 {
-            return Readiness::NoReceive;
-        }
-        if self.has_place(self.completion_producer.load(Relaxed)) {
+        if !self.receive_queue().has(used) {
+            Readiness::NoReceive
+        } else if self.completion_queue().has_place() {
             Readiness::Ready
         } else {
             Readiness::NoPlace
@@ -133,27 +109,27 @@ impl Queues for QueuePair {
 
     #[inline(always)]
     fn receive_request(&self, index: u32) -> ReceiveRequest {
-        self.receive[index as usize & (RECEIVE_QUEUE_DEPTH - 1)].load()
+        self.receive_queue().load(index)
     }
 
     #[inline(always)]
     fn command(&self) -> Command {
-        Command(self.command.load(Relaxed))
+        self.control.command()
     }
 
     #[inline(always)]
     fn has_new_settings(&self) -> bool {
-        self.settings_version.load(Relaxed) != self.settings_applied.load(Relaxed)
+        self.control.settings_version.load(Relaxed) != self.control.settings_applied.load(Relaxed)
     }
 
     #[inline(always)]
     fn take_settings(&self) {
-        self.settings_applied.store(self.settings_version.load(Acquire), Release);
+        self.control.settings_applied.store(self.control.settings_version.load(Acquire), Release);
     }
 
     #[inline(always)]
     fn settings(&self) -> &Settings {
-        let applied = self.settings_applied.load(Relaxed) as usize & 1;
+        let applied = self.control.settings_applied.load(Relaxed) as usize & 1;
         // SAFETY: the cell is valid plain data. By the contract of the field, the node writes only the other cell.
         // If it wrote this one, the numbers would be wrong, but results are limited to legal values before they
         // are used.
@@ -162,22 +138,22 @@ impl Queues for QueuePair {
 
     #[inline(always)]
     fn set_state(&self, state: u32) {
-        self.state.store(state, Release);
+        self.control.set_state(state);
     }
 
     #[inline(always)]
     fn set_send_consumer(&self, rsn: Rsn) {
-        self.send_consumer.store(rsn.0, Release);
+        self.work_queue().release(rsn);
     }
 
     #[inline(always)]
     fn set_receive_consumer(&self, count: u32) {
-        self.receive_consumer.store(count, Release);
+        self.receive_queue().release(count);
     }
 
     #[inline(always)]
     fn set_receive_wanted(&self, wanted: u32) {
-        self.receive_wanted.store(wanted, Release);
+        self.control.set_waits(wanted);
         // A processor may read the application's counters before this store is visible to others, and the application may
         // then have missed it: see `QueuePair::post_receive` and `QueuePair::take_completions`.
         fence(SeqCst);
@@ -185,17 +161,7 @@ impl Queues for QueuePair {
 
     #[inline(always)]
     fn complete(&self, completion: Completion) -> bool {
-        let producer = self.completion_producer.load(Relaxed);
-        if !self.has_place(producer) {
-            return false;
-        }
-        let slot = &self.completions[producer as usize & (COMPLETION_QUEUE_DEPTH - 1)];
-        let number = producer.wrapping_add(1);
-        slot.store(completion);
-        // SAFETY: the pointer is to a field of a valid entry.
-        unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Release);
-        self.completion_producer.store(number, Release);
-        true
+        self.completion_queue().append(completion)
     }
 }
 
@@ -204,6 +170,7 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use crate::queues::{COMPLETION_QUEUE_DEPTH, RECEIVE_QUEUE_DEPTH};
     use std::boxed::Box;
 
     const DEPTH: u32 = COMPLETION_QUEUE_DEPTH as u32;

@@ -502,7 +502,7 @@ fn settings_change_while_packets_are_under_way() {
     assert!(!node.queues.change_settings(Settings::SWIFT), "one change at a time");
     node.wake = true;
     node.drain(at(5));
-    assert_eq!(node.queues.settings_applied.load(Ordering::Relaxed), 1);
+    assert_eq!(node.queues.control.settings_applied.load(Ordering::Relaxed), 1);
     assert_eq!(*node.queues.settings(), settings);
     assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(8));
     assert!(node.queues.change_settings(Settings::SWIFT));

@@ -259,7 +259,7 @@ fn answers_that_do_not_fit() {
 
 /// Lets the node's host function be reset, or ends that.
 fn reset(node: &mut Node, command: Command, now: u64) {
-    node.queues.command.store(command.0, Ordering::Relaxed);
+    node.queues.control.command.store(command.0, Ordering::Relaxed);
     node.wake = true;
     assert_eq!(node.drain(at(now)), []);
 }

@@ -391,7 +391,7 @@ fn a_broken_table_ends_the_connection() {
         assert_eq!(node.drain(at(1)), [], "it is silent");
         assert_eq!(node.count(Counter::TransactionTableBroken), 1);
         assert_eq!(node.entry.connection.state, State::Fatal);
-        assert_eq!(node.queues.state.load(Ordering::Relaxed), State::Fatal as u32);
+        assert_eq!(node.queues.control.state.load(Ordering::Relaxed), State::Fatal as u32);
         let dead = CompletionCode::DeadConnection as u8;
         assert_eq!(node.completed(), (1..5).map(|rsn| (rsn, dead)).collect::<Vec<_>>());
     }
@@ -408,14 +408,14 @@ fn closing_completes_everything() {
             node.post(if n % 2 == 0 { write(0, 4) } else { read(0, 4) });
         }
         node.drain(at(0));
-        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
+        node.queues.control.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
         let dead = CompletionCode::DeadConnection as u8;
         let expected: Vec<_> = (9..17).map(|rsn| (rsn, dead)).collect();
         assert_eq!(node.completed(), expected);
         assert_eq!(node.entry.connection.state, State::Closed);
-        assert_eq!(node.queues.state.load(Ordering::Relaxed), State::Closed as u32);
+        assert_eq!(node.queues.control.state.load(Ordering::Relaxed), State::Closed as u32);
         // The dead are silent.
         node.wake = true;
         assert_eq!(node.drain(at(10_000)), []);

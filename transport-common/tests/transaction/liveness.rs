@@ -273,9 +273,9 @@ fn closing_ends_with_a_full_completion_queue() {
             node.post(write(0, 4));
         });
         node.drain(at(0));
-        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
+        node.queues.control.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
-        assert_eq!(node.queues.state.load(Ordering::Relaxed), 0, "closed");
+        assert_eq!(node.queues.control.state.load(Ordering::Relaxed), 0, "closed");
     }
 }

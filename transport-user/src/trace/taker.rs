@@ -252,7 +252,7 @@ impl Records {
         let now = Instant::now();
         for slot in 0..CONNECTIONS {
             let queues = self.maps.queue_pairs.get(slot);
-            if queues.state.load(Relaxed) == State::Closed as u32 {
+            if queues.control.state.load(Relaxed) == State::Closed as u32 {
                 self.told[slot] = Told::default();
                 continue;
             }

@@ -58,8 +58,8 @@ pub(super) fn canonical_key(card: &mut Card, base: &[u8]) -> u128 {
         mix.word(tick.map_or(u64::MAX, |tick| tick.start().0));
     }
     let queues = card.nic.queue_pair(SLOT);
-    mix.word(queues.command.load(Relaxed).into());
-    mix.word(queues.receive_wanted.load(Relaxed).into());
+    mix.word(queues.control.command.load(Relaxed).into());
+    mix.word(queues.control.receive_wanted.load(Relaxed).into());
     mix.word(card.nic.asking() as u64);
     mix.word(card.nic.free_cells().len() as u64);
     mix.word(u64::from(card.readied) << 1 | u64::from(card.is_busy()));

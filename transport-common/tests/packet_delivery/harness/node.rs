@@ -108,7 +108,7 @@ impl Node {
         let receive = ReceiveRequest { local_offset, wr_id, length, reserved: 0 };
         self.queues.receive[n as usize % RECEIVE_QUEUE_DEPTH].store(receive);
         self.queues.receive_producer.store(n.wrapping_add(1), Ordering::Release);
-        self.wake |= self.queues.receive_wanted.load(Ordering::Acquire) != 0;
+        self.wake |= self.queues.control.receive_wanted.load(Ordering::Acquire) != 0;
     }
 
     /// Fills the completion queue but for `places` completions.
@@ -124,7 +124,7 @@ impl Node {
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
         let mut out = Vec::new();
         let mut consumer = self.queues.completion_consumer.load(Ordering::Relaxed);
-        while let Some(completion) = self.queues.completion(consumer) {
+        while let Some(completion) = self.queues.completion_queue().get(consumer) {
             out.push(completion);
             consumer = consumer.wrapping_add(1);
         }
