@@ -1,4 +1,4 @@
-//! The memory that several CPUs share, under loom: queue pair, doorbell, lock, settings and clock page.
+//! The memory that several CPUs share, under loom: queue pair, doorbell, lock and clock page.
 //!
 //! loom runs each model in every order of its threads' accesses, with every value that a load may return under the rules
 //! of Rust's memory model. The code is the one that XDP programs, node and applications execute. Only the words are
@@ -12,7 +12,6 @@ use bytemuck::allocation::zeroed_box;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use transport_common::congestion::settings::Settings;
 use transport_common::hardware_clock::{CardTime, ClockPage, Relation};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
@@ -34,21 +33,15 @@ trait Shared: Zeroable {
 
 impl Shared for QueuePair {
     fn touch(&self) {
-        for word in [
-            &self.send_producer,
-            &self.receive_producer,
-            &self.control.receive_wanted,
-            &self.control.settings_version,
-        ] {
+        for word in [&self.send_producer, &self.receive_producer, &self.control.receive_wanted] {
             word.load(Relaxed);
         }
-        for word in [&self.control.settings_applied, &self.completion_producer, &self.completion_consumer] {
+        for word in [&self.completion_producer, &self.completion_consumer] {
             word.load(Relaxed);
         }
         for n in 0..2 {
             self.send[n].load();
             self.receive[n].load();
-            self.settings[n].load();
             self.completions[n].load();
             self.completion_queue().get(n as u32);
         }
@@ -421,29 +414,6 @@ fn lock_keeps_others_out() {
 #[should_panic(expected = "Causality violation")]
 fn lock_that_is_not_taken_is_found() {
     count_on_two_cpus(|_| true);
-}
-
-/// The node changes the settings of a connection while the engine uses and takes them.
-#[test]
-fn settings_in_force_do_not_change() {
-    let with = |placement| Settings { placement, ..Settings::zeroed() };
-    loom::model(move || {
-        let pair = page::<QueuePair>();
-        pair.start_settings(with(1));
-        let engine = start(&pair, |pair| {
-            assert_eq!(pair.settings().placement, pair.control.settings_applied.load(Relaxed) + 1);
-            if pair.has_new_settings() {
-                pair.take_settings();
-            }
-            // SAFETY: by the contract of the field, nobody writes the settings in force.
-            let used = pair.settings[pair.control.settings_applied.load(Relaxed) as usize & 1].load();
-            assert_eq!(used.placement, pair.control.settings_applied.load(Relaxed) + 1);
-        });
-        let changed = [2, 3].map(|n| pair.change_settings(with(n)));
-        engine.join().unwrap();
-        assert!(changed[0]);
-        assert_eq!(pair.control.settings_version.load(Relaxed), 1 + u32::from(changed[1]));
-    });
 }
 
 /// The clock thread publishes relations while a program reads one.

@@ -1,4 +1,5 @@
-//! Lets the node read and write a connection as a whole, and change its next hop, under its lock.
+//! Lets the node read and write a connection as a whole, change its next hop, and request other settings of congestion
+//! control, under its lock.
 
 use crate::log::tell;
 use crate::maps;
@@ -6,7 +7,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
 use transport_common::connection::Entry;
-use transport_common::datapath::exchange::{Answer, Direction, set_next_hop};
+use transport_common::datapath::exchange::{Answer, Direction, request_settings, set_next_hop};
 
 /// Carries out the request in the exchange map.
 #[inline(always)]
@@ -34,6 +35,10 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> Answer {
         let answer = if direction == Direction::NextHop as u32 {
             let request = &(*outside).connection.endpoint;
             let is_there = set_next_hop(&mut (*slot).connection, request, (*outside).connection.generation);
+            if is_there { Answer::Done } else { Answer::Gone }
+        } else if direction == Direction::Settings as u32 {
+            let request = &*outside;
+            let is_there = request_settings(&mut *slot, &request.connection, &request.settings.requested);
             if is_there { Answer::Done } else { Answer::Gone }
         } else {
             let write = direction == Direction::Write as u32;

@@ -23,7 +23,7 @@ use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
     MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
-use transport_common::queues::{CONNECTIONS, QueuePair, Queues, REGIONS, Region};
+use transport_common::queues::{CONNECTIONS, QueuePair, REGIONS, Region};
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
@@ -464,11 +464,14 @@ impl<const STAMPED: bool> Connections for Xdp<STAMPED> {
 impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
     #[inline(always)]
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
-        let (Some(queues), Some(pair)) = (maps::congestion_queues(), maps::QUEUE_PAIRS.get_ptr(slot)) else {
+        let (Some(queues), Some(locked)) = (maps::congestion_queues(), maps::CONNECTIONS.get_ptr(slot))
+        else {
             return;
         };
-        // SAFETY: a valid map value of atomics and cells.
-        if unsafe { &*pair }.settings().placement != Placement::User as u32 {
+        // SAFETY: a valid map value. Volatile, because the lock is not taken yet: another program may put other settings
+        // into force at this time.
+        let placement = unsafe { (&raw const (*locked).entry.settings.in_force.placement).read_volatile() };
+        if placement != Placement::User as u32 {
             return;
         }
         let to = &mut s.step.input.event_queues;

@@ -1,7 +1,6 @@
 //! The handle of a connection, with the RDMA verbs as its operations.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -145,17 +144,14 @@ impl Connection {
     /// [`Error::NodeDown`]; [`Error::System`].
     pub async fn set_congestion(&self, control: CongestionControl) -> Result<(), Error> {
         let ended = || (!self.is_alive()).then(|| Error::EndedMeanwhile(self.cid().0));
-        // Only one change can be pending: this waits until the engine has taken an earlier one.
-        let asked = self.until(|| match self.core.change_congestion(&control) {
-            Ok(Some(version)) => Some(Ok(version)),
-            Ok(None) => ended().map(Err),
-            Err(error) => Some(Err(error)),
-        });
-        let version = asked.await?;
-        let applied =
-            || self.core.qp().control.settings_applied.load(SeqCst).wrapping_sub(version) as i32 >= 0;
-        self.until(|| if applied() { Some(Ok(())) } else { ended().map(Err) }).await?;
-        self.core.congestion_changed(version);
+        let _awaited = self.core.change_congestion(&control)?;
+        let in_force = || match self.core.congestion_is_in_force() {
+            Ok(true) => Some(Ok(())),
+            Ok(false) => ended().map(Err),
+            Err(error) => Some(Err(ended().unwrap_or(error))),
+        };
+        self.until(in_force).await?;
+        self.core.congestion_changed();
         Ok(())
     }
 

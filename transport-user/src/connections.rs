@@ -62,8 +62,8 @@ pub(crate) struct Core {
     counted: AtomicBool,
     /// The state of which the waiting tasks were last notified.
     told: AtomicU32,
-    /// The version of the settings of which the waiting tasks were last notified.
-    told_settings: AtomicU32,
+    /// Number of futures that wait for settings to be in force.
+    settings_awaited: AtomicUsize,
     /// The congestion control that was last set.
     congestion: Mutex<CongestionControl>,
     /// The notifications for waiting tasks. Completion queues add theirs.
@@ -88,7 +88,6 @@ impl Core {
         RateUpdate::assign(shared, slot, config.local_cid, &congestion)?;
         // The queues come first: packets find the connection as soon as its entry is written.
         let pair = shared.maps.queue_pairs.get(slot);
-        pair.start_settings(parameters.settings);
         let queues = Queues::open(
             pair,
             parameters.tx.rsn,
@@ -123,7 +122,7 @@ impl Core {
             cleared: Mutex::new(false),
             counted: AtomicBool::new(false),
             told: AtomicU32::new(State::Open as u32),
-            told_settings: AtomicU32::new(0),
+            settings_awaited: AtomicUsize::new(0),
             congestion: Mutex::new(congestion),
             watchers: RwLock::new(vec![Arc::clone(&changed)]),
             changed,
@@ -302,10 +301,9 @@ impl Core {
             look.needed = true;
             return (look, self.retire());
         }
-        let settings = self.qp().control.settings_applied.load(SeqCst);
         let is_news = self.told.swap(number, SeqCst) != number;
-        if self.told_settings.swap(settings, SeqCst) != settings || is_news {
-            look.progress = true;
+        look.progress |= is_news;
+        if is_news || self.settings_awaited.load(SeqCst) != 0 {
             self.tell();
         }
         look.needed = closing || self.interest.load(SeqCst) != 0 || self.queues().has_operations();
@@ -375,36 +373,43 @@ impl Core {
         *self.congestion.lock().expect("no panic under the lock")
     }
 
-    /// Requests another congestion control. Returns the version of the settings to wait for, or `None` while an
-    /// earlier change is still pending.
-    pub(crate) fn change_congestion(&self, control: &CongestionControl) -> Result<Option<u32>, Error> {
+    /// Requests another congestion control. It takes the place of an earlier request that is not in force yet. Until the
+    /// returned value is dropped, the poller wakes the tasks that wait for [`Self::congestion_is_in_force`].
+    pub(crate) fn change_congestion(&self, control: &CongestionControl) -> Result<Awaited<'_>, Error> {
         let settings = control.settings()?;
+        let gone = || Error::UnknownCid(self.local_cid.0);
         let mut congestion = self.congestion.lock().expect("no panic under the lock");
-        if self.is_released() {
-            return Err(Error::UnknownCid(self.local_cid.0));
-        }
-        let qp = self.qp();
-        if qp.control.settings_applied.load(SeqCst) != qp.control.settings_version.load(SeqCst) {
-            return Ok(None);
-        }
+        let generation = {
+            let reservation = self.reservation.lock().expect("no panic under the lock");
+            reservation.as_ref().ok_or_else(gone)?.generation()
+        };
         // The thread must know the algorithm before the first event arrives.
         RateUpdate::assign(&self.shared, self.slot, self.local_cid, control)?;
         if self.is_released() {
             self.shared.rate_update.unassign(self.slot);
         }
-        if !qp.change_settings(settings) {
-            return Ok(None);
+        let it = (self.local_cid, generation);
+        let is_there = self.shared.maps.request_settings(self.slot, it, &settings);
+        if !is_there.map_err(|e| Error::system("change the settings of a connection", e))? {
+            return Err(gone());
         }
         *congestion = *control;
+        self.settings_awaited.fetch_add(1, SeqCst);
         self.ring();
-        Ok(Some(qp.control.settings_version.load(SeqCst)))
+        Ok(Awaited(&self.settings_awaited))
     }
 
-    /// Must be called when the settings of this version are in force. If the connection is no longer placed in
-    /// user space, removes it from the rate update engine in user space.
-    pub(crate) fn congestion_changed(&self, version: u32) {
+    /// Returns whether the congestion control that was last requested is in force. The datapath is asked: the shared page
+    /// does not know.
+    pub(crate) fn congestion_is_in_force(&self) -> Result<bool, Error> {
+        Ok(!self.open_entry()?.settings.is_pending())
+    }
+
+    /// Must be called when a change is in force. If the connection is no longer placed in user space, removes it from
+    /// the rate update engine in user space.
+    pub(crate) fn congestion_changed(&self) {
         let congestion = self.congestion.lock().expect("no panic under the lock");
-        let newest = self.qp().control.settings_version.load(SeqCst) == version;
+        let newest = self.congestion_is_in_force().unwrap_or(false);
         if newest && congestion.placement != Placement::User && !self.is_released() {
             self.shared.rate_update.unassign(self.slot);
         }
@@ -471,6 +476,16 @@ pub(crate) struct Interest<'a>(&'a Core);
 impl Drop for Interest<'_> {
     fn drop(&mut self) {
         self.0.interest.fetch_sub(1, SeqCst);
+    }
+}
+
+/// See [`Core::change_congestion`].
+#[derive(Debug)]
+pub(crate) struct Awaited<'a>(&'a AtomicUsize);
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
     }
 }
 

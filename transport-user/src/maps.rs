@@ -15,6 +15,7 @@ use bpf_call::Banks;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
@@ -81,7 +82,7 @@ pub(crate) fn closed_connection() -> Box<Entry> {
     bytemuck::zeroed_box()
 }
 
-/// Copies connections into and out of their slots, and changes their next hops, one at a time.
+/// Copies connections into and out of their slots, and changes their next hops and settings, one at a time.
 struct Exchanger {
     program: OwnedFd,
     page: Mapping<Exchange>,
@@ -203,6 +204,25 @@ impl Maps {
             (*request).connection.endpoint.path.destination_mac = next_hop.0;
         }
         exchanger.carry_out(slot, Direction::NextHop)
+    }
+
+    /// Requests other settings of congestion control for the connection with this CID and generation in `slot`. Returns false
+    /// if the slot has another connection, or none.
+    pub(crate) fn request_settings(
+        &self,
+        slot: usize,
+        (cid, generation): (Cid, u32),
+        settings: &Settings,
+    ) -> io::Result<bool> {
+        let exchanger = self.exchanger.lock().expect("no panic under the lock");
+        let request = exchanger.page.get(0).entry.as_ptr();
+        // SAFETY: as in `set_next_hop`.
+        unsafe {
+            (*request).connection.generation = generation;
+            (*request).connection.endpoint.local_cid = cid;
+            (*request).settings.requested = *settings;
+        }
+        exchanger.carry_out(slot, Direction::Settings)
     }
 
     /// Returns the value of a counter, summed over all CPUs.

@@ -287,7 +287,7 @@ impl HostNic {
         let generation = entry.connection.generation.wrapping_add(1);
         bytemuck::write_zeroes(entry);
         entry.open(parameters, generation);
-        self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, State::Open as u32);
+        self.card.reset_queues(slot, parameters.tx.rsn.0, State::Open as u32);
     }
 
     /// Sends the packets of `slot` to the next hop of `request` from now on. Returns false if the slot has another connection
@@ -300,11 +300,12 @@ impl HostNic {
     }
 
     /// Changes the congestion control of `slot`. The change takes effect at the next service of the connection.
-    /// Returns false while an earlier change is still pending.
-    pub fn set_congestion(&mut self, slot: usize, settings: Settings) -> bool {
-        let changed = self.card.connections.queue_pair(slot).change_settings(settings);
+    ///
+    /// # Panics
+    /// Panics if there is no such slot.
+    pub fn set_congestion(&mut self, slot: usize, settings: Settings) {
+        self.card.connections.entry_mut(slot).settings.request(&settings);
         self.card.doorbells.ring(slot as u32);
-        changed
     }
 
     /// Opens the event queues with this admission policy, as a rate update engine does when it starts.

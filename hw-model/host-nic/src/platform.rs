@@ -7,7 +7,6 @@ use transport_common::congestion::admission::Admission;
 use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::congestion::histogram::{DelayHistogram, bucket_of};
 use transport_common::congestion::queues::{EVENT_QUEUES, generation_of};
-use transport_common::congestion::settings::Settings;
 use transport_common::counters::Counter;
 use transport_common::datapath::{
     self, Cells, CongestionQueues, Frames, HEADER_BYTES, Host, MAX_COPY, MAX_FRAME_BYTES, MAX_HEADERS,
@@ -100,10 +99,8 @@ impl HostMemory {
 
     /// Resets the queues of a slot for a connection whose first RSN is `first`. Nothing of an earlier connection
     /// remains.
-    pub(super) fn reset_queues(&self, slot: usize, first: u32, settings: Settings, state: u32) {
-        let queues = self.connections.queue_pair(slot);
-        queues.start_settings(settings);
-        queues.start(Rsn(first), state);
+    pub(super) fn reset_queues(&self, slot: usize, first: u32, state: u32) {
+        self.connections.queue_pair(slot).start(Rsn(first), state);
     }
 }
 

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 
 use super::reader::LastStep;
@@ -17,7 +16,6 @@ pub type Shared = Rc<RefCell<Connections>>;
 struct Connected {
     /// The current state. `None` while a step has it.
     entry: Option<Box<Entry>>,
-    settings: Settings,
     /// Recorded states. The connection is compared with each when it has made the same number of steps.
     checks: Vec<Box<Entry>>,
 }
@@ -50,7 +48,7 @@ pub struct Connections {
 impl Connections {
     /// Takes a recorded connection. If the connection is known, it is compared after the same number of steps. If
     /// it is unknown, this becomes its state.
-    pub fn told(&mut self, slot: u32, entry: Box<Entry>, settings: Settings) {
+    pub fn told(&mut self, slot: u32, entry: Box<Entry>) {
         if let Some(known) = self.slots.get_mut(&slot)
             && let Some(current) = &known.entry
             && current.connection.generation == entry.connection.generation
@@ -59,7 +57,7 @@ impl Connections {
             self.check(slot);
             return;
         }
-        self.slots.insert(slot, Connected { entry: Some(entry), settings, checks: vec![] });
+        self.slots.insert(slot, Connected { entry: Some(entry), checks: vec![] });
     }
 
     /// Takes the last steps of the trace.
@@ -132,15 +130,13 @@ impl Connections {
         self.slots.iter().filter_map(behind).min()
     }
 
-    pub(super) fn take(&mut self, slot: u32) -> Option<(Box<Entry>, Settings)> {
-        let known = self.slots.get_mut(&slot)?;
-        Some((known.entry.take()?, known.settings))
+    pub(super) fn take(&mut self, slot: u32) -> Option<Box<Entry>> {
+        self.slots.get_mut(&slot)?.entry.take()
     }
 
-    pub(super) fn give_back(&mut self, slot: u32, entry: Box<Entry>, settings: Settings) {
+    pub(super) fn give_back(&mut self, slot: u32, entry: Box<Entry>) {
         let Some(known) = self.slots.get_mut(&slot) else { return };
         known.entry = Some(entry);
-        known.settings = settings;
         self.check(slot);
     }
 
@@ -160,6 +156,8 @@ impl Connections {
                 // The node may have changed it after the step. The note of the next step shows it.
                 check.connection.endpoint.path.destination_mac =
                     entry.connection.endpoint.path.destination_mac;
+                check.settings.requested = entry.settings.requested;
+                check.settings.pending = entry.settings.pending;
                 differing = differing.or(first_difference(entry, check));
             }
             false

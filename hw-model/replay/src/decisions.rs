@@ -79,8 +79,8 @@ impl Decisions {
         made: Made<'_>,
     ) -> Result<bool, Ended> {
         match reader.next_chunk()? {
-            Chunk::Connection { slot, entry, settings } => {
-                self.connections.borrow_mut().told(slot, entry, settings);
+            Chunk::Connection { slot, entry } => {
+                self.connections.borrow_mut().told(slot, entry);
             }
             Chunk::Last(last) => self.connections.borrow_mut().end_with(last),
             Chunk::Run(run) => self.make(reader.runs() - 1, run, made)?,

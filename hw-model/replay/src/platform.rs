@@ -19,7 +19,7 @@ use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
 use super::player::{Answer, Player};
-use super::queues::{ReplayedQueues, SettingsCell};
+use super::queues::ReplayedQueues;
 use super::{Difference, Divergence, RecordedRun, Shared};
 
 /// A cursor over a frame of which only the first bytes are known.
@@ -311,7 +311,7 @@ impl Connections for Replayed {
         if !self.player.borrow().stands_at(Tag::Step) {
             return None;
         }
-        let Some((mut entry, settings)) = self.connections.borrow_mut().take(slot) else {
+        let Some(mut entry) = self.connections.borrow_mut().take(slot) else {
             let step = self.player.borrow().next_step().unwrap_or(0);
             self.player.borrow_mut().difference = Some(Difference::Missing { step });
             return None;
@@ -320,19 +320,26 @@ impl Connections for Replayed {
         let number = entry.tables.steps;
         self.player.borrow_mut().step = Some(number);
         self.player.borrow_mut().ask(Tag::Step, &[low(number), high(number)]);
-        // The node may have changed it since the step before. That was no decision of the datapath, so it comes from the trace.
+        // The node may have changed it since the step before, and requested other settings. Those were no decisions of the
+        // datapath, so they come from the trace.
         if let Some(next_hop) = self.ask(Tag::NextHop, &[], next_hop) {
             entry.connection.endpoint.path.destination_mac = next_hop;
         }
-        let queues =
-            ReplayedQueues { player: Rc::clone(&self.player), settings: SettingsCell::new(settings) };
+        let mut player = self.player.borrow_mut();
+        if player.stands_at(Tag::Settings)
+            && let Some(answer) = player.ask(Tag::Settings, &[])
+            && let Some(settings) = player.value(Tag::Settings, answer)
+        {
+            entry.settings.request(&settings);
+        }
+        drop(player);
+        let queues = ReplayedQueues { player: Rc::clone(&self.player) };
         Some(ReplayedConnection { slot, entry, queues })
     }
 
     fn unlock(&mut self, connection: ReplayedConnection) {
-        let ReplayedConnection { slot, entry, queues } = connection;
+        let ReplayedConnection { slot, entry, .. } = connection;
         let context = digest(&entry.connection);
-        let settings = *queues.settings.in_force();
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::Context, &[])
             && player.wide(answer, 0) != context
@@ -340,7 +347,7 @@ impl Connections for Replayed {
             player.difference = Some(Difference::Context);
         }
         drop(player);
-        self.connections.borrow_mut().give_back(slot, entry, settings);
+        self.connections.borrow_mut().give_back(slot, entry);
     }
 }
 

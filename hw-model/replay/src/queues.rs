@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use transport_common::congestion::settings::Settings;
 use transport_common::ids::Rsn;
 use transport_common::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
 use transport_common::tape::{Tag, digest_of_completion};
@@ -13,24 +12,6 @@ use super::player::Player;
 /// The queues of a recorded step. They answer from the tape.
 pub struct ReplayedQueues {
     pub(super) player: Rc<RefCell<Player>>,
-    /// The congestion-control settings. A step may replace them at most once, before it reads them.
-    pub(super) settings: SettingsCell,
-}
-
-/// Settings that a step may replace.
-pub(super) struct SettingsCell {
-    before: Settings,
-    taken: std::cell::OnceCell<Settings>,
-}
-
-impl SettingsCell {
-    pub(super) const fn new(settings: Settings) -> Self {
-        Self { before: settings, taken: std::cell::OnceCell::new() }
-    }
-
-    pub(super) fn in_force(&self) -> &Settings {
-        self.taken.get().unwrap_or(&self.before)
-    }
 }
 
 impl ReplayedQueues {
@@ -84,25 +65,6 @@ impl Queues for ReplayedQueues {
 
     fn command(&self) -> Command {
         Command(self.answer(Tag::Command, |player, answer| player.word(answer, 0)))
-    }
-
-    fn has_new_settings(&self) -> bool {
-        self.answer(Tag::HasNewSettings, |_, answer| answer.short != 0)
-    }
-
-    fn take_settings(&self) {
-        let mut player = self.player.borrow_mut();
-        if let Some(answer) = player.ask(Tag::TakeSettings, &[])
-            && let Some(settings) = player.value(Tag::TakeSettings, answer)
-        {
-            // If the core took settings twice in one step, that would be a fault. The first settings stay then,
-            // and the replay finds a difference in the context.
-            let _ = self.settings.taken.set(settings);
-        }
-    }
-
-    fn settings(&self) -> &Settings {
-        self.settings.in_force()
     }
 
     fn set_state(&self, state: u32) {

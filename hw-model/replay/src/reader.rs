@@ -4,7 +4,6 @@ use std::io::{self, Read};
 
 use bytemuck::checked::CheckedCastError;
 use rustc_hash::FxHashMap;
-use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::tape::Unreadable;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
@@ -67,8 +66,6 @@ pub enum Chunk {
         slot: u32,
         /// Its context and tables.
         entry: Box<Entry>,
-        /// Its current congestion-control settings.
-        settings: Settings,
     },
     /// A run.
     Run(RecordedRun),
@@ -184,13 +181,11 @@ impl<R: Read> TraceReader<R> {
 
 /// Reads a connection. Returns `None` if the bytes have the wrong length.
 fn connection(bytes: &[u8]) -> Option<Result<Chunk, CheckedCastError>> {
-    let (head, rest) = bytes.split_first_chunk::<8>()?;
-    let (entry, settings) = rest.split_at_checked(size_of::<Entry>())?;
-    if settings.len() != size_of::<Settings>() {
+    let (head, entry) = bytes.split_first_chunk::<8>()?;
+    if entry.len() != size_of::<Entry>() {
         return None;
     }
     let entry = bytemuck::checked::try_pod_read_unaligned(entry).map(Box::new);
-    let settings = bytemuck::pod_read_unaligned(settings);
     let slot = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    Some(entry.map(|entry| Chunk::Connection { slot, entry, settings }))
+    Some(entry.map(|entry| Chunk::Connection { slot, entry }))
 }

@@ -14,7 +14,7 @@ use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::ids::Cid;
-use transport_common::queues::{Queues, slot_of};
+use transport_common::queues::slot_of;
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
@@ -402,7 +402,7 @@ impl Host {
         let entry = self.nic.entry(slot);
         let News { told, untold: [least, most] } = match self.causes.get_mut(&slot) {
             Some(causes) if causes.is_of(entry) => {
-                let placement = self.nic.queue_pair(slot).settings().placement;
+                let placement = entry.settings.in_force.placement;
                 causes.look(entry, self.arrived.as_ref(), placement, self.nic.time().ticks())
             }
             _ => self.causes.remove(&slot).map(|causes| causes.last(entry)).unwrap_or_default(),

@@ -90,8 +90,7 @@ pub fn overwrite(queues: &QueuePair, own: &Own, rng: &mut StdRng) {
         6 => queues.receive_producer.store(near(&queues.receive_consumer, rng), Relaxed),
         7 => queues.completion_consumer.store(queues.completion_producer.load(Relaxed), Relaxed),
         8 => queues.control.receive_wanted.store(rng.random(), Relaxed),
-        9 => queues.control.state.store(rng.random_range(0..6), Relaxed),
-        10 => queues.control.settings_version.store(rng.random(), Relaxed),
+        9 | 10 => queues.control.state.store(rng.random_range(0..6), Relaxed),
         11 => {
             let place = rng.random_range(0..queues.completions.len());
             queues.completions[place].store(Completion { number: rng.random(), ..Completion::default() });

@@ -74,3 +74,65 @@ impl Settings {
         }
     }
 }
+
+/// The settings of a connection: those in force, and those that the node has requested. They belong to the connection and
+/// are behind its lock, where no application can write. All zero bytes keep windows and timeout constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct CurrentSettings {
+    /// The settings in force.
+    pub in_force: Settings,
+    /// The settings that were requested last.
+    pub requested: Settings,
+    /// 1: what was requested is not in force yet.
+    pub pending: u32,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+impl CurrentSettings {
+    /// Returns the settings of a connection that begins with these.
+    pub const fn new(settings: Settings) -> Self {
+        Self { in_force: settings, requested: settings, pending: 0, reserved: 0 }
+    }
+
+    /// Requests other settings. They take the place of earlier ones that are not in force yet.
+    #[inline(always)]
+    pub fn request(&mut self, settings: &Settings) {
+        self.requested = *settings;
+        self.pending = 1;
+    }
+
+    /// Returns whether settings were requested that are not in force yet.
+    #[inline(always)]
+    pub const fn is_pending(&self) -> bool {
+        self.pending != 0
+    }
+
+    /// Puts what was requested into force. The caller has to tell
+    /// [`Congestion::apply_settings`](super::control::Congestion::apply_settings).
+    #[inline(always)]
+    pub fn take(&mut self) {
+        self.in_force = self.requested;
+        self.pending = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was requested is in force once it was taken, and not before; the last request counts.
+    #[test]
+    fn the_last_request_is_taken() {
+        let mut settings = CurrentSettings::new(Settings::CONSTANT);
+        assert_eq!((settings.in_force, settings.is_pending()), (Settings::CONSTANT, false));
+        let user = Settings { placement: Placement::User as u32, ..Settings::SWIFT };
+        for request in [Settings::SWIFT, user] {
+            settings.request(&request);
+            assert_eq!((settings.in_force, settings.is_pending()), (Settings::CONSTANT, true));
+        }
+        settings.take();
+        assert_eq!(settings, CurrentSettings::new(user));
+    }
+}

@@ -26,7 +26,7 @@ impl<Q: Queues> Context for Owner<'_, Q> {
 
     #[inline(always)]
     fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
-        let Entry { connection: c, tables } = &mut *self.entry;
+        let Entry { connection: c, tables, .. } = &mut *self.entry;
         (Delivery { state: &mut c.delivery, tables: &mut tables.delivery }, &c.congestion)
     }
 
@@ -45,7 +45,7 @@ impl<Q: Queues> Context for Owner<'_, Q> {
 
     #[inline(always)]
     fn acknowledged(&mut self, packet: TxPacket) {
-        let Entry { connection: c, tables } = &mut *self.entry;
+        let Entry { connection: c, tables, .. } = &mut *self.entry;
         c.congestion.packet_acknowledged();
         if packet.is_response() {
             return c.target.response_acknowledged(&mut tables.responses, packet.response);
@@ -67,7 +67,7 @@ impl<Q: Queues> Context for Owner<'_, Q> {
 
     #[inline(always)]
     fn applied(&mut self) {
-        let Entry { connection: c, tables } = &mut *self.entry;
+        let Entry { connection: c, tables, .. } = &mut *self.entry;
         c.initiator.flush(&mut tables.transactions, Application(self.queues));
     }
 }
@@ -113,26 +113,27 @@ impl<Q: Queues> Context for Reporter<'_, Q> {
     #[inline(always)]
     fn refused(&mut self, packet: TxPacket) {
         if !packet.is_response() {
-            let Entry { connection: c, tables } = &mut *self.owner.entry;
+            let Entry { connection: c, tables, .. } = &mut *self.owner.entry;
             c.initiator.remember_ulp_code(&mut tables.transactions, packet.rsn, self.packet.ulp_code);
         }
     }
 
     #[inline(always)]
     fn accepted(&mut self) {
-        let Entry { connection: c, tables } = &mut *self.owner.entry;
+        let Entry { connection: c, tables, .. } = &mut *self.owner.entry;
         tables.statistics.acks_received += 1;
         self.is_new = c.congestion.sample_rtt(self.packet);
     }
 
     #[inline(always)]
     fn loss_age(&self, rtt: Ticks) -> Ticks {
-        self.owner.entry.connection.congestion.loss_age(rtt, self.owner.queues.settings())
+        let Entry { connection: c, settings, .. } = &*self.owner.entry;
+        c.congestion.loss_age(rtt, &settings.in_force)
     }
 
     #[inline(always)]
     fn measure(&mut self, found: Found) {
-        let Entry { connection: c, tables } = &mut *self.owner.entry;
+        let Entry { connection: c, tables, settings } = &mut *self.owner.entry;
         if let Some(verdict) = found.nack {
             tables.statistics.nacks_received += 1;
             match verdict {
@@ -142,7 +143,7 @@ impl<Q: Queues> Context for Reporter<'_, Q> {
             }
         }
         if self.is_new {
-            let at = (self.owner.queues.settings(), self.now);
+            let at = (&settings.in_force, self.now);
             c.congestion.on_acknowledgement(&mut self.output.event, self.packet, found.lost, at);
             self.output.report.delays = 1;
             self.output.report.decide = 1;
@@ -171,7 +172,7 @@ walked_once! {
 walked_once! {
     /// Calls [`Delivery::note_lane`].
     fn note_window(entry: &mut Entry, ack: &Acknowledgement, round: &Round; window: u32) -> () {
-        let Entry { connection: c, tables } = entry;
+        let Entry { connection: c, tables, .. } = entry;
         let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
         delivery.note_lane(&c.congestion, ack, round, Window::from_index(window));
     }

@@ -3,7 +3,6 @@
 use super::{Connection, Statistics, Step};
 use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
-use crate::queues::Queues;
 use crate::units::Picoseconds;
 use crate::verifier::walked_once;
 
@@ -14,11 +13,11 @@ impl Connection {
         &mut self,
         statistics: &mut Statistics,
         s: &mut Step,
-        queues: &impl Queues,
+        settings: &Settings,
         now: Picoseconds,
     ) {
         if s.output.report.decide != 0 {
-            decide_event(self, statistics, s, queues.settings(), now.0);
+            decide_event(self, statistics, s, settings, now.0);
         }
     }
 
@@ -63,15 +62,15 @@ impl Connection {
         &mut self,
         statistics: &mut Statistics,
         s: &mut Step,
-        queues: &impl Queues,
+        settings: &Settings,
         now: Picoseconds,
     ) {
         let ours = self.endpoint.local_cid.0 == s.input.outcome.connection_id;
-        if !ours || !self.congestion.expects_result(queues.settings()) {
+        if !ours || !self.congestion.expects_result(settings) {
             return s.output.report.raised.raise(Counter::CongestionResultUnexpected);
         }
         s.output.outcome = s.input.outcome;
-        self.apply_outcome(statistics, s, queues.settings(), now);
+        self.apply_outcome(statistics, s, settings, now);
     }
 
     /// Applies the result in the step's output, and passes its effects to packet delivery and to the path.

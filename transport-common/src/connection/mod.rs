@@ -27,6 +27,7 @@ mod step;
 
 use crate::congestion::control::Congestion;
 use crate::congestion::control::Start;
+use crate::congestion::settings::CurrentSettings;
 use crate::ids::Cid;
 use crate::packet_delivery::{DeliveryTables, Lane, PacketDelivery, ReceiveWindow, TransmitWindow, Tuning};
 use crate::resources::Occupancy;
@@ -245,6 +246,8 @@ pub struct Entry {
     pub connection: Connection,
     /// The tables.
     pub tables: Tables,
+    /// Settings of congestion control. The node requests others.
+    pub settings: CurrentSettings,
 }
 
 impl Entry {
@@ -304,6 +307,7 @@ impl Entry {
         c.target = Target::new(p.rx.rsn, ordered, config.rnr_timeout_code);
         let max_answer = if config.max_answer == 0 { config.max_segment } else { config.max_answer };
         c.responder = Responder::new(max_answer, ordered, config.memory_pages);
+        self.settings = CurrentSettings::new(p.settings);
         c.congestion = Congestion::new(Start { fcwnd: p.fcwnd, ncwnd: p.ncwnd, rto: p.rto }, &p.settings);
         c.occupancy =
             Occupancy::new(config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool);

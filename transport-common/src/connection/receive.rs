@@ -29,7 +29,7 @@ impl Entry {
                 self.on_reliable(s, queues, now);
             }
         });
-        self.connection.decide(&mut self.tables.statistics, s, queues, now);
+        self.connection.decide(&mut self.tables.statistics, s, &self.settings.in_force, now);
         if s.output.work.kind == WorkKind::None {
             sender::reply(self, s, queues, now);
         }
@@ -94,7 +94,7 @@ impl Entry {
         match self.connection.delivery.lane(window).rx.classify(psn) {
             Arrival::Old => {
                 s.output.report.raised.raise(Counter::DropOldDuplicate);
-                self.connection.copy_received(&mut self.tables.statistics, queues.settings(), now);
+                self.connection.copy_received(&mut self.tables.statistics, &self.settings.in_force, now);
                 let asks = s.input.packet.ack_request != 0;
                 if s.input.packet.kind != PacketType::Resync {
                     return self.connection.delivery.acknowledge_copy(asks, ticks);
@@ -129,7 +129,7 @@ impl Entry {
     /// (F-8.4.3.2-1..3). The PSN is acknowledged in every case (D-23).
     #[inline(always)]
     fn on_answer(&mut self, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
-        let Self { connection: c, tables } = self;
+        let Self { connection: c, tables, .. } = self;
         let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
         let ack_request = s.input.packet.ack_request != 0;
         let Some(t) = c.initiator.waiting_pull(&mut tables.transactions, rsn) else {

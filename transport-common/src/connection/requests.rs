@@ -25,7 +25,7 @@ pub(super) fn on_request(
     window: Window,
     now: Picoseconds,
 ) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     if c.service.dropping != 0 {
         s.output.report.raised.raise(Counter::DropXlr); // F-11-17, F-11-28: nothing is marked or kept
         return nack(entry, s, Refusal::XLR, now);
@@ -61,8 +61,8 @@ pub(super) fn on_request(
 /// Processes a packet whose PSN was received before (D-21), according to the state of its request.
 #[inline(never)]
 pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
-    let Entry { connection: c, tables } = entry;
-    c.copy_received(&mut tables.statistics, queues.settings(), now);
+    let Entry { connection: c, tables, settings } = entry;
+    c.copy_received(&mut tables.statistics, &settings.in_force, now);
     c.delivery.acknowledge_copy(s.input.packet.ack_request != 0, now.ticks());
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, false);
@@ -97,7 +97,7 @@ pub(super) fn on_resync(
     window: Window,
     now: Picoseconds,
 ) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let p = &s.input.packet;
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
     if p.resync_type == PacketType::PullData {
@@ -129,7 +129,7 @@ pub(super) fn on_resync(
 /// Ends the held Pull Request that an old Resync stands for.
 #[inline(never)]
 pub(super) fn end_held_pull(entry: &mut Entry, s: &mut Step) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, true);
     let request = &tables.requests[key as usize & (super::TRANSACTIONS - 1)];

@@ -26,12 +26,12 @@ pub(super) fn service_open<Q: Queues>(
     if !c.initiator.is_consistent() {
         return give_up(c, s);
     }
-    if queues.has_new_settings() {
-        queues.take_settings();
-        c.congestion.apply_settings(queues.settings());
+    if entry.settings.is_pending() {
+        entry.settings.take();
+        c.congestion.apply_settings(&entry.settings.in_force);
     }
     if s.input.has_outcome != 0 {
-        c.on_result(&mut entry.tables.statistics, s, queues, now);
+        c.on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
     }
     run_timers(entry, queues, now.ticks());
     let c = &mut entry.connection;
@@ -48,7 +48,7 @@ pub(super) fn service_open<Q: Queues>(
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
     if raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::DropXlr) {
-        let Entry { connection: c, tables } = &mut *entry;
+        let Entry { connection: c, tables, .. } = &mut *entry;
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
@@ -76,7 +76,7 @@ fn give_up(c: &mut Connection, s: &mut Step) -> Serviced {
 /// Ends a connection: completes all outstanding work and gives its resources back, a part at each service.
 #[inline(always)]
 pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     if c.state == State::Closed {
         return;
     }
@@ -107,7 +107,7 @@ pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTim
     if entry.connection.delivery.retransmit.is_due(now) {
         on_retransmission_timer(entry, now.0);
     }
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     if c.target.rnr_timer.is_due(now) {
         c.target.on_rnr_timer(&tables.requests, now);
     }
@@ -129,7 +129,7 @@ walked_once! {
 
 #[inline(always)]
 fn expire(entry: &mut Entry, now: FalconTime) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
     let [mut data, mut request] = delivery.on_timer(&c.congestion, now);
     if !data.or(request).is_zero() {
@@ -141,7 +141,7 @@ fn expire(entry: &mut Entry, now: FalconTime) {
 
 #[inline(never)]
 fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let base = c.delivery.lane(window).tx.base;
     while let Some(offset) = exhausted.take_lowest() {
         bounded!();
@@ -157,7 +157,7 @@ fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) 
 /// deliver, then new packets of initiator and target alternately.
 #[inline(always)]
 pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     if c.delivery.ack_is_due(now.ticks()) {
         c.send_ack(&mut tables.statistics, s, now);
         return Serviced::Done;
@@ -174,7 +174,7 @@ pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now
         if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
             entry.tables.statistics.paced += 1;
         }
-        let Entry { connection: c, tables } = entry;
+        let Entry { connection: c, tables, .. } = entry;
         c.initiator.wait(&mut tables.transactions, Application(queues), now.ticks());
         return Serviced::Nothing;
     }
@@ -198,7 +198,7 @@ pub(super) fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
 /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
 #[inline(always)]
 pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let sends = Application(queues);
     let gate = c.congestion.gate();
     let (data, request) = (&c.delivery.lanes[0].tx, &c.delivery.lanes[1].tx);
@@ -258,7 +258,7 @@ pub(super) fn send_new(
     (kind, last_of_burst): (PacketType, bool),
     now: Picoseconds,
 ) {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     c.congestion.departed(now);
     let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
     let (window, psn) = delivery.send(packet, &c.congestion, now.ticks());
@@ -296,7 +296,7 @@ pub(super) fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -
 
 #[inline(never)]
 pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let data = &c.delivery.data().tx;
     if !data.retransmit.and(data.pull_data).is_zero()
         || !data.may_send_response(c.congestion.gate())
@@ -317,7 +317,7 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
 /// Sends the next retransmission, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
 #[inline(never)]
 pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
-    let Entry { connection: c, tables } = entry;
+    let Entry { connection: c, tables, .. } = entry;
     let delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
     let Some(resend) = delivery.next_retransmission(c.congestion.gate()) else {
         return false;

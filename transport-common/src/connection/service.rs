@@ -36,8 +36,8 @@ impl Entry {
             return Serviced::Done;
         }
         let serviced = sender::service_open(self, s, queues, now);
-        let Self { connection: c, tables } = self;
-        c.decide(&mut tables.statistics, s, queues, now);
+        let Self { connection: c, tables, settings } = self;
+        c.decide(&mut tables.statistics, s, &settings.in_force, now);
         c.file_deadline(s, now.ticks());
         serviced
     }
@@ -48,7 +48,7 @@ impl Entry {
     /// nothing changes.
     #[inline(always)]
     pub fn not_sent(&mut self, packet: &Outgoing) {
-        let Self { connection: c, tables } = self;
+        let Self { connection: c, tables, .. } = self;
         if c.state != State::Open || c.generation != packet.generation {
             return;
         }

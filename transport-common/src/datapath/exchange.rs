@@ -1,5 +1,7 @@
-//! Reads or writes a whole connection, or changes its next hop: the request of the node to the datapath.
+//! Reads or writes a whole connection, or changes its next hop or its settings of congestion control: the request of the
+//! node to the datapath.
 
+use crate::congestion::settings::Settings;
 use crate::connection::{Connection, Endpoint, Entry};
 use crate::shared::{AtomicU32, Slot};
 
@@ -14,6 +16,9 @@ pub enum Direction {
     /// Gives the connection in the slot another next hop: [`set_next_hop`], with the endpoint and the generation of the
     /// request's connection.
     NextHop = 2,
+    /// Requests other settings of congestion control for the connection in the slot: [`request_settings`], with the
+    /// endpoint, the generation and the requested settings of the request's connection.
+    Settings = 3,
 }
 
 /// Return value of the program that carries the request out. It is also a verdict on the frame of the call, which has
@@ -45,16 +50,34 @@ pub struct Exchange {
 /// sent again to the new next hop. Returns false if it is another connection.
 #[inline(always)]
 pub fn set_next_hop(connection: &mut Connection, request: &Endpoint, generation: u32) -> bool {
-    if connection.endpoint.local_cid != request.local_cid || connection.generation != generation {
-        return false;
+    let is_it = is_same(connection, request, generation);
+    if is_it {
+        connection.endpoint.path.destination_mac = request.path.destination_mac;
     }
-    connection.endpoint.path.destination_mac = request.path.destination_mac;
-    true
+    is_it
+}
+
+/// Requests other settings of a connection, if it is the one with the CID and the generation of `request`. They are in force
+/// from its next service. Returns false if it is another connection.
+#[inline(always)]
+pub fn request_settings(entry: &mut Entry, request: &Connection, settings: &Settings) -> bool {
+    let is_it = is_same(&entry.connection, &request.endpoint, request.generation);
+    if is_it {
+        entry.settings.request(settings);
+    }
+    is_it
+}
+
+#[inline(always)]
+fn is_same(connection: &Connection, request: &Endpoint, generation: u32) -> bool {
+    connection.endpoint.local_cid == request.local_cid && connection.generation == generation
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytemuck::Zeroable;
+
     use crate::connection::{Path, State};
     use crate::ids::Cid;
 
@@ -92,5 +115,25 @@ mod tests {
         let mut closed = Connection::default();
         assert!(!set_next_hop(&mut closed, &request(261), 3));
         assert_eq!(closed, Connection::default());
+    }
+
+    /// As for the next hop: nothing but the request changes, and only of the connection that is meant.
+    #[test]
+    fn only_the_connection_that_is_meant_gets_other_settings() {
+        let opened = Entry { connection: connection(), ..Entry::zeroed() };
+        for (cid, generation, is_it) in [(261, 3, true), (5, 3, false), (261, 2, false), (0, 0, false)] {
+            let request = Connection { endpoint: request(cid), generation, ..Connection::default() };
+            let mut changed = opened;
+            assert_eq!(
+                request_settings(&mut changed, &request, &Settings::SWIFT),
+                is_it,
+                "{cid}, {generation}"
+            );
+            let mut expected = opened;
+            if is_it {
+                expected.settings.request(&Settings::SWIFT);
+            }
+            assert!(changed == expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What application, node and kernel tell each other about a queue pair. Each field is written rarely.
+//! What application and kernel tell each other about a queue pair. Each field is written rarely.
 //!
 //! What the kernel may believe: a command is a wish for the application's own connection; values without a name mean none.
 //! The application can overwrite what the kernel writes here. So the kernel reads none of it back, and for the node it is
@@ -39,12 +39,8 @@ pub struct ControlPage {
     /// [`QueuePair::post_receive`]: super::QueuePair::post_receive
     /// [`QueuePair::take_completions`]: super::QueuePair::take_completions
     pub receive_wanted: AtomicU32,
-    /// Node: version of the congestion control settings. The engine applies a new version at the next doorbell.
-    pub settings_version: AtomicU32,
-    /// Kernel: version of the settings in force.
-    pub settings_applied: AtomicU32,
     /// Fills the cache line.
-    pub reserved: [u32; 11],
+    pub reserved: [u32; 13],
 }
 
 impl ControlPage {

@@ -10,7 +10,6 @@ mod port;
 mod receive;
 mod work;
 
-use crate::congestion::settings::Settings;
 use crate::ids::{Cid, Rsn};
 use crate::units::PicosecondSpan;
 use bytemuck::{Pod, Zeroable};
@@ -73,9 +72,6 @@ pub struct QueuePair {
     pub receive: ReceiveEntries,
     /// Written by the kernel, under the connection's lock.
     pub completions: CompletionEntries,
-    /// Node: congestion control settings. The settings in force are those at index `settings_applied` modulo 2.
-    /// The node may write the other entry once both versions are equal.
-    pub settings: [Slot<Settings>; 2],
 }
 
 impl QueuePair {
@@ -95,26 +91,6 @@ impl QueuePair {
     #[inline(always)]
     pub const fn completion_queue(&self) -> CompletionQueue<'_> {
         CompletionQueue::new(&self.completion_producer, &self.completion_consumer, &self.completions)
-    }
-
-    /// Sets the settings of a connection that is not open yet.
-    pub fn start_settings(&self, settings: Settings) {
-        self.settings[0].store(settings);
-        self.control.settings_version.store(0, Ordering::Relaxed);
-        self.control.settings_applied.store(0, Ordering::Relaxed);
-    }
-
-    /// Requests other settings. They apply from the engine's next service of the connection. Returns false while
-    /// earlier settings are still pending.
-    pub fn change_settings(&self, settings: Settings) -> bool {
-        let version = self.control.settings_version.load(Ordering::Relaxed);
-        if self.control.settings_applied.load(Ordering::Acquire) != version {
-            return false;
-        }
-        let next = version.wrapping_add(1);
-        self.settings[next as usize & 1].store(settings);
-        self.control.settings_version.store(next, Ordering::Release);
-        true
     }
 
     /// Resets the queues for a connection whose first RSN is `first`. They are then empty, and nothing of an
@@ -207,8 +183,9 @@ pub struct NodeConfig {
 }
 
 const _: () = {
-    assert!(size_of::<QueuePair>() == 192 + 64 * 256 + 24 * 256 + 32 * 512 + 2 * size_of::<Settings>());
-    assert!(size_of::<QueuePair>().is_multiple_of(8));
+    assert!(size_of::<QueuePair>() == 192 + 64 * 256 + 24 * 256 + 32 * 512);
+    // So the lines of the pairs that follow are lines of the cache as well.
+    assert!(size_of::<QueuePair>().is_multiple_of(64));
     assert!(offset_of!(QueuePair, control) == 64 && offset_of!(QueuePair, send_consumer) == 128);
     assert!(offset_of!(QueuePair, send) == 192);
     assert!(SEND_QUEUE_DEPTH.is_power_of_two() && RECEIVE_QUEUE_DEPTH.is_power_of_two());

@@ -2,11 +2,10 @@
 //! other processes may change the memory at any time.
 
 use super::{Command, Completion, QueuePair, ReceiveRequest, WorkRequest};
-use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use crate::shared::fence;
 use crate::ulp::rdma::{Readiness, Verb};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 
 /// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and
 /// two reads of the same value may differ.
@@ -43,12 +42,6 @@ pub trait Queues {
     fn receive_request(&self, index: u32) -> ReceiveRequest;
     /// Returns the application's command, see [`Command`].
     fn command(&self) -> Command;
-    /// Returns whether new congestion control settings are pending.
-    fn has_new_settings(&self) -> bool;
-    /// Applies the newest settings.
-    fn take_settings(&self);
-    /// Returns the congestion control settings in force.
-    fn settings(&self) -> &Settings;
 
     /// Reports the state of the connection to the application.
     fn set_state(&self, state: u32);
@@ -118,25 +111,6 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
-    fn has_new_settings(&self) -> bool {
-        self.control.settings_version.load(Relaxed) != self.control.settings_applied.load(Relaxed)
-    }
-
-    #[inline(always)]
-    fn take_settings(&self) {
-        self.control.settings_applied.store(self.control.settings_version.load(Acquire), Release);
-    }
-
-    #[inline(always)]
-    fn settings(&self) -> &Settings {
-        let applied = self.control.settings_applied.load(Relaxed) as usize & 1;
-        // SAFETY: the cell is valid plain data. By the contract of the field, the node writes only the other cell.
-        // If it wrote this one, the numbers would be wrong, but results are limited to legal values before they
-        // are used.
-        unsafe { &*self.settings[applied].as_ptr() }
-    }
-
-    #[inline(always)]
     fn set_state(&self, state: u32) {
         self.control.set_state(state);
     }
@@ -168,6 +142,8 @@ impl Queues for QueuePair {
 #[cfg(test)]
 mod tests {
     extern crate std;
+
+    use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
     use crate::queues::{COMPLETION_QUEUE_DEPTH, RECEIVE_QUEUE_DEPTH};

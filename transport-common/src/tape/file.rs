@@ -1,12 +1,11 @@
 //! The layout of a recorded trace: a [`Head`], then chunks up to [`ChunkKind::END`]. Each chunk is a [`ChunkHead`]
 //! and its payload.
 //!
-//! Numbers are little endian. So is everything that is copied from memory: contexts, settings and tapes. Their
+//! Numbers are little endian. So is everything that is copied from memory: contexts and tapes. Their
 //! layout depends on the build, so the head contains their sizes, and only the build that wrote a trace can read
 //! it.
 
 use super::Tag;
-use crate::congestion::settings::Settings;
 use crate::connection::Entry;
 
 /// First bytes of a trace.
@@ -21,8 +20,7 @@ pub const VERSION: u32 = 9;
 pub struct ChunkKind(pub u32);
 
 impl ChunkKind {
-    /// The state of a connection at this point: slot (4 bytes), 0 (4), the entry, the congestion control settings
-    /// in force. Steps that the entry already counts may still follow; the entry includes them.
+    /// The state of a connection at this point: slot (4 bytes), 0 (4), the entry. Steps that the entry already counts may still follow; the entry includes them.
     pub const CONNECTION: Self = Self(1);
     /// A run: kind, words in use, steps, 0 (4 bytes each), then the words in use.
     pub const RUN: Self = Self(2);
@@ -44,28 +42,22 @@ pub struct Head {
     pub version: u32,
     /// Size of an [`Entry`], bytes.
     pub entry_bytes: u32,
-    /// Size of [`Settings`], bytes.
-    pub settings_bytes: u32,
     /// Number of tags a note can have.
     pub tags: u32,
 }
 
 impl Head {
     /// Bytes of the head, including the magic.
-    pub const LEN: usize = 24;
+    pub const LEN: usize = 20;
     /// The head of the traces that this build writes.
-    pub const THIS: Self = Self {
-        version: VERSION,
-        entry_bytes: size_of::<Entry>() as u32,
-        settings_bytes: size_of::<Settings>() as u32,
-        tags: Tag::COUNT,
-    };
+    pub const THIS: Self =
+        Self { version: VERSION, entry_bytes: size_of::<Entry>() as u32, tags: Tag::COUNT };
 
     /// Returns the head's bytes in the file.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&MAGIC);
-        let fields = [self.version, self.entry_bytes, self.settings_bytes, self.tags];
+        let fields = [self.version, self.entry_bytes, self.tags];
         for (to, field) in bytes[8..].chunks_exact_mut(4).zip(fields) {
             to.copy_from_slice(&field.to_le_bytes());
         }
@@ -75,12 +67,7 @@ impl Head {
     /// Parses a head. Returns `None` if the magic differs.
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
         let field = |n: usize| u32::from_le_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
-        (bytes[..8] == MAGIC).then(|| Self {
-            version: field(8),
-            entry_bytes: field(12),
-            settings_bytes: field(16),
-            tags: field(20),
-        })
+        (bytes[..8] == MAGIC).then(|| Self { version: field(8), entry_bytes: field(12), tags: field(16) })
     }
 }
 
@@ -111,7 +98,7 @@ impl ChunkHead {
     }
 }
 
-const _: () = assert!(size_of::<Entry>() + size_of::<Settings>() + 8 <= ChunkHead::LONGEST as usize);
+const _: () = assert!(size_of::<Entry>() + 8 <= ChunkHead::LONGEST as usize);
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,9 @@
 //! format).
 //!
 //! The steps of one connection are numbered under its lock, because runs on several CPUs interleave. The node may change the
-//! next hop of a connection between two steps ([`set_next_hop`](crate::datapath::exchange::set_next_hop)), so each step
-//! records the one with which it begins.
+//! next hop of a connection between two steps ([`set_next_hop`](crate::datapath::exchange::set_next_hop)), and request other
+//! settings of congestion control ([`request_settings`](crate::datapath::exchange::request_settings)), so each step records
+//! those with which it begins.
 
 pub mod file;
 mod note;
@@ -20,6 +21,7 @@ pub use note::{Note, Notes, Tag, Unreadable};
 pub use recorded::{Ending, Outcome, Recorded, finish};
 pub use recorder::Recorder;
 
+use crate::congestion::settings::Settings;
 use crate::queues::Completion;
 use bytemuck::{NoUninit, Zeroable};
 use core::cell::{Cell, UnsafeCell};
@@ -140,6 +142,13 @@ impl Tape {
     #[inline(always)]
     fn next_hop(&self, [a, b, c, d, e, f]: [u8; 6]) {
         self.long(Tag::NextHop, u16::from_le_bytes([e, f]), [u32::from_le_bytes([a, b, c, d])]);
+    }
+
+    /// Appends the note of the settings that are pending when a step begins. Never inlined: it is rare, and each program
+    /// takes locks in several places.
+    #[inline(never)]
+    fn settings(&self, requested: &Settings) {
+        self.value(Tag::Settings, 0, requested);
     }
 
     /// Appends a note with a 64-bit value.

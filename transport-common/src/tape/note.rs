@@ -65,6 +65,8 @@ tags! {
     /// First four bytes of the MAC address of the next hop with which the step begins: the node may change it between two
     /// steps; short: the last two.
     NextHop = "next hop",
+    /// The settings of congestion control that the node has requested, if they are not in force when the step begins.
+    Settings = "settings",
     /// Hash of the context after the step (64 bits).
     Context = "context",
     /// Receive cells in use.
@@ -109,10 +111,6 @@ tags! {
     ReceiveRequest = "receive request",
     /// short: the application's command.
     Command = "command",
-    /// short: whether new settings are pending.
-    HasNewSettings = "has new settings",
-    /// First words of the settings that were applied.
-    TakeSettings = "take settings",
     /// short: state reported to the application.
     SetState = "set state",
     /// RSN.

@@ -350,6 +350,9 @@ impl<P: Platform> Connections for Recorded<'_, P> {
         entry.tables.steps = number;
         tape.wide(Tag::Step, 0, number);
         tape.next_hop(entry.connection.endpoint.path.destination_mac);
+        if entry.settings.is_pending() {
+            tape.settings(&entry.settings.requested);
+        }
         // SAFETY: it is not used before `parts` sets it again.
         let recorder = unsafe { Recorder::new(queues, tape) };
         Some(RecordedConnection { connection, recorder })

@@ -1,7 +1,6 @@
 //! The queues of a connection, with a record on the tape of everything that its steps read and write.
 
 use super::{Tag, Tape, digest_of_completion};
-use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use crate::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
 
@@ -99,24 +98,6 @@ impl<Q: Queues> Queues for Recorder<Q> {
         let command = self.queues().command();
         self.tape().long(Tag::Command, 0, [command.0]);
         command
-    }
-
-    #[inline(always)]
-    fn has_new_settings(&self) -> bool {
-        let new = self.queues().has_new_settings();
-        self.tape().short(Tag::HasNewSettings, new.into());
-        new
-    }
-
-    #[inline(always)]
-    fn take_settings(&self) {
-        self.queues().take_settings();
-        self.tape().value(Tag::TakeSettings, 0, self.queues().settings());
-    }
-
-    #[inline(always)]
-    fn settings(&self) -> &Settings {
-        self.queues().settings()
     }
 
     #[inline(always)]

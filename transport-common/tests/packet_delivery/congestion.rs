@@ -1,7 +1,6 @@
 //! The interface between the datapath and congestion control: events, results, pacing, paths, occupancy (section
 //! 10).
 
-use std::sync::atomic::Ordering;
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::admission::{Admission, Verdict};
@@ -10,10 +9,9 @@ use transport_common::congestion::event::{EventType, RetransmitReason};
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
-use transport_common::congestion::settings::{Placement, Settings};
+use transport_common::congestion::settings::{CurrentSettings, Placement, Settings};
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::Window;
-use transport_common::queues::Queues;
 use transport_common::units::{FalconTime, Fcwnd, InterPacketGap, Picoseconds, Ticks};
 
 use crate::harness::*;
@@ -350,7 +348,7 @@ fn acknowledgements_that_get_lost_take_other_paths() {
         [(0, false, 0), (1, false, 5), (1, true, 2), (3, false, 4), (7, false, 3)]
     {
         let mut p = Pair::new(true);
-        p.b.queues.start_settings(with_timeout_threshold(threshold));
+        p.b.entry.settings = CurrentSettings::new(with_timeout_threshold(threshold));
         (0..2).for_each(|_| {
             p.a.post(write(0, 4));
         });
@@ -498,14 +496,12 @@ fn settings_change_while_packets_are_under_way() {
     };
     let prepared: Prepared = narrow.prepare().expect("in range");
     let settings = Settings { algorithm: AlgorithmId::NewReno as u32, prepared, ..user() };
-    assert!(node.queues.change_settings(settings));
-    assert!(!node.queues.change_settings(Settings::SWIFT), "one change at a time");
+    node.entry.settings.request(&settings);
+    assert_eq!(node.entry.settings.in_force, Settings::SWIFT, "not before the next service");
     node.wake = true;
     node.drain(at(5));
-    assert_eq!(node.queues.control.settings_applied.load(Ordering::Relaxed), 1);
-    assert_eq!(*node.queues.settings(), settings);
+    assert_eq!(node.entry.settings, CurrentSettings::new(settings));
     assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(8));
-    assert!(node.queues.change_settings(Settings::SWIFT));
 }
 
 /// F-10.2-1, F-10.2-3, F-10.2-4, D-76: requests that have to wait raise the level that ACKs report. Later it falls

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
@@ -151,10 +150,10 @@ impl TraceFile {
     }
 
     /// Adds the current state of a connection.
-    pub(super) fn connection(&mut self, slot: usize, entry: &Entry, settings: &Settings) {
+    pub(super) fn connection(&mut self, slot: usize, entry: &Entry) {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&(slot as u32).to_le_bytes());
-        self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)]);
+        self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry)]);
     }
 
     /// Adds the last steps of the trace: slot, generation and number of steps of each connection.

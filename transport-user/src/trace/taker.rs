@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use transport_common::connection::State;
-use transport_common::queues::{CONNECTIONS, Queues as _};
+use transport_common::queues::CONNECTIONS;
 
 use super::{Progress, TraceFile, TraceOptions};
 use crate::error::Error;
@@ -259,7 +259,6 @@ impl Records {
             if self.told[slot].next.is_some_and(|next| next > now) {
                 continue;
             }
-            let settings = *queues.settings();
             let entry = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
             let told = &mut self.told[slot];
             if told.generation != entry.connection.generation {
@@ -268,7 +267,7 @@ impl Records {
             told.steps = entry.tables.steps;
             told.times += 1;
             told.next = Some(now + if told.times < TOLD_AT_FIRST { AT_FIRST } else { LATER });
-            self.file.connection(slot, &entry, &settings);
+            self.file.connection(slot, &entry);
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ use std::rc::Rc;
 
 use host_nic::contract::{self, Fixture};
 use host_nic::{FrameAtHand, HostNic, HostPlatform};
-use transport_common::congestion::settings::Settings;
 use transport_common::datapath::Verdict;
 use transport_common::queues::CONNECTIONS;
 use transport_common::tape::{Recorded, RunKind, Tag, Tape, finish};
@@ -101,7 +100,7 @@ impl Replaying {
         let mut connections = Connections::default();
         let node = contract::node();
         for slot in 0..CONNECTIONS {
-            connections.told(slot as u32, Box::new(*node.entry(slot)), Settings::CONSTANT);
+            connections.told(slot as u32, Box::new(*node.entry(slot)));
         }
         Self {
             recorded: recording.recorded,

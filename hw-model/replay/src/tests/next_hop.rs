@@ -1,11 +1,12 @@
-//! The next hop of a connection changes while a trace is taken.
+//! The next hop of a connection, and its settings of congestion control, change while a trace is taken.
 
 use host_nic::testbed::{connection, node};
 use host_nic::{FrameAtHand, HostConfig, HostNic};
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Endpoint, Path};
 use transport_common::datapath::{Scratch, Turn, engine};
 use transport_common::ids::Cid;
-use transport_common::queues::{Queues as _, Verb, WorkRequest};
+use transport_common::queues::{Verb, WorkRequest};
 use transport_common::tape::{Recorded, RunKind, finish};
 use transport_common::units::Picoseconds;
 
@@ -29,9 +30,8 @@ fn sent(nic: &mut HostNic) -> Vec<u8> {
 
 /// Adds the state of the connection to a trace.
 fn with_state(trace: Vec<u8>, nic: &HostNic) -> Vec<u8> {
-    let settings = nic.queue_pair(SLOT).settings();
     let slot = (SLOT as u64).to_le_bytes();
-    let payload = [&slot[..], bytemuck::bytes_of(nic.entry(SLOT)), bytemuck::bytes_of(settings)].concat();
+    let payload = [&slot[..], bytemuck::bytes_of(nic.entry(SLOT))].concat();
     with_chunk(trace, ChunkKind::CONNECTION, &payload)
 }
 
@@ -74,4 +74,34 @@ fn a_change_of_the_next_hop_is_replayed() {
     wrong[at] ^= 4;
     let error = replayed(&wrong).expect_err("the frame had another next hop").to_string();
     assert!(error.contains("event 1"), "{error}");
+}
+
+/// The node requests settings between two steps; the next service puts them into force, in the replay too. A trace that names
+/// other settings diverges.
+#[test]
+fn a_change_of_the_settings_is_replayed() {
+    let mut nic = HostNic::new(HostConfig::new(node(0)));
+    nic.open(SLOT, &connection(0, SLOT));
+    nic.set_time(Picoseconds(1_000_000_000));
+    let begin = with_state(head(), &nic);
+    let first = sent(&mut nic);
+    let between = with_state(with_chunk(begin, ChunkKind::RUN, &first), &nic);
+    nic.set_congestion(SLOT, Settings::SWIFT);
+    let between = with_state(between, &nic);
+    let second = sent(&mut nic);
+    assert_eq!(nic.entry(SLOT).settings.in_force, Settings::SWIFT);
+    let third = sent(&mut nic);
+    let at = words_of(&second, Tag::Settings);
+    assert_eq!(second[at..at + size_of::<Settings>()], *bytemuck::bytes_of(&Settings::SWIFT));
+
+    let replayed = |second: &[u8]| {
+        let trace = with_chunk(with_chunk(between.clone(), ChunkKind::RUN, second), ChunkKind::RUN, &third);
+        let trace = with_chunk(with_state(trace, &nic), ChunkKind::END, &[0; 16]);
+        Decisions::replay(&mut TraceReader::new(&*trace).expect("a head"), |_| {})
+    };
+    let summary = replayed(&second).expect("nothing differs");
+    assert_eq!((summary.events, summary.connections_compared), (3, 3));
+    let mut wrong = second.clone();
+    wrong[at] ^= 4;
+    replayed(&wrong).map(drop).expect_err("other settings were in force");
 }

@@ -7,7 +7,7 @@ use host_nic::{HostConfig, HostNic, node_config};
 use serde::Serialize;
 use tiercel_tests::differential::{Kernel, Program};
 use tiercel_tests::{Host, Pair, veth};
-use transport_common::congestion::settings::Settings;
+use transport_common::congestion::settings::{CurrentSettings, Settings};
 use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
@@ -116,11 +116,11 @@ impl Scene {
 
     /// Processes all acknowledgements, one after the other, from the same initial state.
     fn pass(&self, kernel: &mut Kernel, settings: Settings) -> Result<Cost> {
-        kernel.set_entry(SLOT, &self.entry)?;
+        let entry = Entry { settings: CurrentSettings::new(settings), ..*self.entry };
+        kernel.set_entry(SLOT, &entry)?;
         let queues = kernel.queue_pair(SLOT);
         // SAFETY: as above, and the programs do not run during this access.
         unsafe { std::ptr::copy_nonoverlapping(&*self.queues, queues, 1) };
-        queues.start_settings(settings);
         let wire = kernel.wire_id()?;
         let [cost, _] = cost::of([wire, wire], || {
             for acknowledgement in &self.acknowledgements {

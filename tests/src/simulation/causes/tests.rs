@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{AccessFlags, Queues, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::units::Picoseconds;
 
 use super::*;
@@ -78,7 +78,7 @@ fn said(change: impl FnOnce(&mut Entry)) -> String {
         nic.engine_frame();
     }
     change(nic.entry_mut(SLOT));
-    let placement = nic.queue_pair(SLOT).settings().placement;
+    let placement = nic.entry(SLOT).settings.in_force.placement;
     text_of(|| {
         causes.look(nic.entry(SLOT), None, placement, nic.time().ticks());
     })

@@ -113,7 +113,7 @@ impl Mix {
 /// Returns a connection without what no later step depends on.
 fn canonical(entry: &Entry) -> Box<Entry> {
     let mut entry = Box::new(*entry);
-    let Entry { connection: c, tables } = &mut *entry;
+    let Entry { connection: c, tables, .. } = &mut *entry;
     tables.statistics = Statistics::default();
     tables.steps = 0;
     let security = &mut c.security;

@@ -79,6 +79,7 @@ pub(crate) fn default_entry() -> Entry {
             responses: [Response::default(); RESPONSES],
             statistics: Statistics::default(),
         },
+        settings: bytemuck::Zeroable::zeroed(),
     }
 }
 

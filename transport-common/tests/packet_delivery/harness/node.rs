@@ -55,7 +55,6 @@ impl Node {
         entry.open(p, 1);
         let everything = AccessFlags::all();
         let queues = zeroed_queues(p.tx.rsn);
-        queues.start_settings(p.settings);
         Self {
             entry,
             queues,
