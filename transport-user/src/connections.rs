@@ -90,7 +90,7 @@ impl Core {
         let pair = shared.maps.queue_pairs.get(slot);
         let queues = Queues::open(
             pair,
-            parameters.tx.rsn,
+            (config.local_cid, parameters.tx.rsn),
             (ordered, open.ulp),
             (config.max_segment, device.memory),
             Arc::clone(&shared.grace),

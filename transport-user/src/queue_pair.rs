@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use tokio::sync::oneshot;
 use transport_common::connection::State;
-use transport_common::ids::Rsn;
+use transport_common::ids::{Cid, Rsn};
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
     Verb, WorkFlags, WorkRequest,
@@ -85,6 +85,8 @@ pub(crate) struct Occupancy {
 /// The application's side of one connection's queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
+    /// The local CID, which the completions name.
+    number: Cid,
     ordered: bool,
     ulp: Ulp,
     /// Largest user data of a transaction that is posted from now on, bytes.
@@ -154,17 +156,19 @@ fn check_blocks(work: &WorkRequest) -> Result<(), PostError> {
 }
 
 impl Queues {
-    /// Initialises the shared counters for a connection whose first RSN is `first`, and sets the state to open.
+    /// Initialises the shared counters for the connection with the local CID `number`, whose first RSN is `first`, and sets
+    /// the state to open.
     /// Nothing of the slot's previous connection remains.
     pub(crate) fn open(
         qp: &QueuePair,
-        first: Rsn,
+        (number, first): (Cid, Rsn),
         (ordered, ulp): (bool, Ulp),
         (max_segment, memory): (u32, u64),
         grace: Arc<dyn Quiescence>,
     ) -> Self {
-        qp.start(first, State::Open as u32);
+        qp.start(number, first, State::Open as u32);
         Self {
+            number,
             ordered,
             ulp,
             max_segment,
@@ -449,6 +453,11 @@ impl Queues {
                 break;
             }
             consumer = consumer.wrapping_add(1);
+            if completion.queue_pair != self.number {
+                // The kernel writes none: somebody wrote into the queue. It must not end an operation of this connection.
+                tracing::debug!(cid = self.number.0, ?completion, "a completion of another queue pair");
+                continue;
+            }
             if completion.wr_id & OPERATION != 0 {
                 self.segment_completed(&completion);
                 continue;

@@ -13,6 +13,7 @@ use crate::segmentation::RdmaOperation;
 
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
 const SEGMENT: u32 = 100;
+const NUMBER: Cid = Cid(261);
 
 /// The kernel's side of a queue pair, as far as the application can see it.
 struct Kernel {
@@ -28,7 +29,7 @@ impl Kernel {
 
     fn with_grace(ordered: bool, grace: Arc<ByHand>) -> (Self, Queues) {
         let qp: Box<QueuePair> = bytemuck::zeroed_box();
-        let queues = Queues::open(&qp, FIRST, (ordered, Ulp::Rdma), (SEGMENT, DEFAULT), grace);
+        let queues = Queues::open(&qp, (NUMBER, FIRST), (ordered, Ulp::Rdma), (SEGMENT, DEFAULT), grace);
         (Self { qp, receive: 0 }, queues)
     }
 
@@ -414,6 +415,20 @@ fn receives_come_back_under_their_own_names() {
     assert_eq!((received.wr_id, received.length), (1000, 77));
     assert_eq!(queues.post_receive(&kernel.qp, keep(), (0, 1), 5), Ok(false));
     assert_eq!(queues.occupancy(&kernel.qp).receive, RECEIVE_QUEUE_DEPTH as u32);
+}
+
+/// What the kernel does not write for this queue pair ends none of its operations.
+#[test]
+fn a_completion_of_another_queue_pair_is_ignored() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, u64::from(SEGMENT), keep());
+    kernel.qp.number.store(NUMBER.0 + 1, SeqCst);
+    kernel.complete(FIRST, 9);
+    assert!(!queues.collect(&kernel.qp) && outcome.try_recv().is_err());
+    kernel.qp.number.store(NUMBER.0, SeqCst);
+    kernel.succeed(1);
+    queues.collect(&kernel.qp);
+    assert_eq!(outcome.try_recv(), Ok(Ok(())));
 }
 
 /// D-89: on a dead connection, waiting operations complete with kCmplDeadConn, and operations in flight complete

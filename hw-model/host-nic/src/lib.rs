@@ -287,7 +287,7 @@ impl HostNic {
         let generation = entry.connection.generation.wrapping_add(1);
         bytemuck::write_zeroes(entry);
         entry.open(parameters, generation);
-        self.card.reset_queues(slot, parameters.tx.rsn.0, State::Open as u32);
+        self.card.reset_queues(slot, parameters.config.local_cid, parameters.tx.rsn, State::Open as u32);
     }
 
     /// Sends the packets of `slot` to the next hop of `request` from now on. Returns false if the slot has another connection

@@ -12,7 +12,7 @@ use transport_common::datapath::{
     self, Cells, CongestionQueues, Frames, HEADER_BYTES, Host, MAX_COPY, MAX_FRAME_BYTES, MAX_HEADERS,
     MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
 };
-use transport_common::ids::Rsn;
+use transport_common::ids::{Cid, Rsn};
 use transport_common::queues::{CELL_BYTES, CONNECTIONS, DEFAULT_MEMORY, NodeConfig, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
@@ -97,10 +97,10 @@ impl HostMemory {
         self.cells.get_mut(cell.checked_sub(1)? as usize)
     }
 
-    /// Resets the queues of a slot for a connection whose first RSN is `first`. Nothing of an earlier connection
-    /// remains.
-    pub(super) fn reset_queues(&self, slot: usize, first: u32, state: u32) {
-        self.connections.queue_pair(slot).start(Rsn(first), state);
+    /// Resets the queues of a slot for the connection with the local CID `cid`, whose first RSN is `first`. Nothing of an
+    /// earlier connection remains.
+    pub(super) fn reset_queues(&self, slot: usize, cid: Cid, first: Rsn, state: u32) {
+        self.connections.queue_pair(slot).start(cid, first, state);
     }
 }
 

@@ -450,7 +450,10 @@ impl World {
             if host.scribbled == Some(slot) {
                 continue;
             }
-            while let Some(completion) = host.nic.poll_completion(slot) {
+            while let Some(mut completion) = host.nic.poll_completion(slot) {
+                // The oracle knows operations, not slots.
+                let named = core::mem::take(&mut completion.queue_pair);
+                assert_eq!(named, host.nic.entry(slot).connection.endpoint.local_cid, "{completion:?}");
                 self.doings += 1;
                 match completion.opcode {
                     // It may be of anything.

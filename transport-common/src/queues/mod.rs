@@ -64,8 +64,11 @@ pub struct QueuePair {
     pub receive_consumer: AtomicU32,
     /// Kernel: number of completions written.
     pub completion_producer: AtomicU32,
+    /// Node: the local CID, for [`Completion::queue_pair`]. The kernel copies it and decides nothing by it, because the
+    /// application may overwrite it.
+    pub number: AtomicU32,
     /// Fills the kernel's cache line.
-    pub reserved2: [u32; 13],
+    pub reserved2: [u32; 12],
     /// Written by the application.
     pub send: WorkEntries,
     /// Written by the application.
@@ -93,9 +96,10 @@ impl QueuePair {
         CompletionQueue::new(&self.completion_producer, &self.completion_consumer, &self.completions)
     }
 
-    /// Resets the queues for a connection whose first RSN is `first`. They are then empty, and nothing of an
-    /// earlier connection remains. The state is written last.
-    pub fn start(&self, first: Rsn, state: u32) {
+    /// Resets the queues for the connection with the local CID `number`, whose first RSN is `first`. They are then
+    /// empty, and nothing of an earlier connection remains. The state is written last.
+    pub fn start(&self, number: Cid, first: Rsn, state: u32) {
+        self.number.store(number.0, Ordering::Relaxed);
         self.work_queue().start(first);
         self.receive_queue().start();
         self.completion_queue().start();

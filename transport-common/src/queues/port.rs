@@ -2,10 +2,10 @@
 //! other processes may change the memory at any time.
 
 use super::{Command, Completion, QueuePair, ReceiveRequest, WorkRequest};
-use crate::ids::Rsn;
+use crate::ids::{Cid, Rsn};
 use crate::shared::fence;
 use crate::ulp::rdma::{Readiness, Verb};
-use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and
 /// two reads of the same value may differ.
@@ -135,15 +135,14 @@ impl Queues for QueuePair {
 
     #[inline(always)]
     fn complete(&self, completion: Completion) -> bool {
-        self.completion_queue().append(completion)
+        let queue_pair = Cid(self.number.load(Relaxed));
+        self.completion_queue().append(Completion { queue_pair, ..completion })
     }
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
-
-    use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
     use crate::queues::{COMPLETION_QUEUE_DEPTH, RECEIVE_QUEUE_DEPTH};
@@ -177,6 +176,15 @@ mod tests {
                 assert_eq!(strange.map(|posted| found(posted, 0)), [Readiness::NoReceive; 4]);
             }
         }
+    }
+
+    #[test]
+    fn a_completion_names_its_queue_pair() {
+        let queues: Box<QueuePair> = bytemuck::zeroed_box();
+        queues.start(Cid(261), Rsn(0), 1);
+        assert!(queues.complete(Completion { wr_id: 3, ..Completion::default() }));
+        let expected = Completion { wr_id: 3, queue_pair: Cid(261), ..Completion::default() };
+        assert_eq!(queues.completion_queue().get(0), Some(expected));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The interface between the datapath and congestion control: events, results, pacing, paths, occupancy (section
 //! 10).
 
-
 use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::admission::{Admission, Verdict};
 use transport_common::congestion::algorithm::AlgorithmId;

@@ -1,5 +1,6 @@
 //! The application's requests and completions, named as in the verbs interface.
 
+use crate::ids::Cid;
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
@@ -116,8 +117,9 @@ pub struct Completion {
     /// In the queue: the number of this completion, counted from 1 modulo 2^32. It is written last, so the
     /// application can recognise a new entry by the entry alone. It is 0 in the copy that the application takes.
     pub number: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The queue pair of the work request: the CID with which the peer addresses it. It is written when the completion
+    /// enters its queue.
+    pub queue_pair: Cid,
 }
 
 const _: () = {
