@@ -51,6 +51,27 @@ serial_number! {
     Rsn
 }
 
+/// Position of a work request: the number under which it was posted to the send queue of its queue pair, modulo 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct WorkPosition(pub u32);
+
+impl WorkPosition {
+    /// Returns the position of the request that gets this RSN. A connection has one queue pair, whose counters begin at the
+    /// first RSN, and its requests become transactions in their order. So both have one number, and only this function and
+    /// [`Self::rsn`] know it. Once a transaction has begun, its position is in its table entry.
+    #[inline(always)]
+    pub const fn of(rsn: Rsn) -> Self {
+        Self(rsn.0)
+    }
+
+    /// Returns the RSN that the request at this position gets.
+    #[inline(always)]
+    pub const fn rsn(self) -> Rsn {
+        Rsn(self.0)
+    }
+}
+
 /// Connection identifier, 24 bits. The end that receives the packets that carry it allocates it (F-6.2-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]

@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use transport_common::hardware_clock::{CardTime, ClockPage, Relation};
-use transport_common::ids::Rsn;
+use transport_common::ids::WorkPosition;
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, NodePage, QueuePair, Queues, Readiness, ReceiveRequest,
     SLEEPERS_SLACK, Slot, WorkRequest,
@@ -83,10 +83,10 @@ fn completion(n: u64) -> Completion {
 
 /// Takes what was posted, like the engine. Returns the number of sends that it saw, and checks each.
 fn take_sends(pair: &QueuePair) -> u32 {
-    let posted = pair.send_producer();
+    let posted = pair.send_producer().0;
     for n in 0..posted {
         let mut read = WorkRequest::default();
-        pair.load_work_request(Rsn(n), &mut read);
+        pair.load_work_request(WorkPosition(n), &mut read);
         assert_eq!(read, work(u64::from(n) + 1));
     }
     posted
@@ -97,8 +97,8 @@ fn engine_sees_whole_sends() {
     loom::model(|| {
         let pair = page::<QueuePair>();
         let engine = start(&pair, take_sends);
-        pair.work_queue().post(Rsn(0), work(1));
-        pair.work_queue().post(Rsn(1), work(2));
+        pair.work_queue().post(WorkPosition(0), work(1));
+        pair.work_queue().post(WorkPosition(1), work(2));
         engine.join().unwrap();
     });
 }
@@ -284,7 +284,7 @@ fn ring_while_the_engine_falls_asleep(ring: fn(&NodePage) -> bool) {
             let seen = take_sends(&shared.pair);
             (seen, shared.node.begin_sleep(Picoseconds(0)))
         });
-        shared.pair.work_queue().post(Rsn(0), work(1));
+        shared.pair.work_queue().post(WorkPosition(0), work(1));
         let wakes = ring(&shared.node);
         let (seen, sleeps) = engine.join().unwrap();
         assert!(seen == 1 || !sleeps || wakes, "the engine sleeps, and the work waits");

@@ -23,6 +23,7 @@ use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
     MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
+use transport_common::ids::WorkPosition;
 use transport_common::queues::{CONNECTIONS, QueuePair, REGIONS, Region};
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
@@ -588,7 +589,7 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
             )
         };
         // SAFETY: a valid map value of atomics and cells.
-        let submitted = || unsafe { (*queues).work_queue().look(next) };
+        let submitted = || unsafe { (*queues).work_queue().look(WorkPosition::of(next)) };
         Initiator::is_backlogged(next.0, known.0, fruitless.into(), submitted)
     }
 

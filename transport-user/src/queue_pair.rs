@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use tokio::sync::oneshot;
 use transport_common::connection::State;
-use transport_common::ids::{Cid, Rsn};
+use transport_common::ids::{Cid, Rsn, WorkPosition};
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
     Verb, WorkFlags, WorkRequest,
@@ -212,7 +212,7 @@ impl Queues {
         self.look_again(qp);
         let posted = (0..self.in_flight().min(SEND_QUEUE_DEPTH as u32)).all(|n| {
             let rsn = self.completed_before.add(n);
-            qp.work_queue().load(rsn).length <= self.max_segment
+            qp.work_queue().load(WorkPosition::of(rsn)).length <= self.max_segment
         });
         posted && self.waiting.iter().all(|id| self.operations[id].segments.can_be_cut(self.max_segment))
     }
@@ -257,7 +257,7 @@ impl Queues {
     /// Reads the kernel's counters.
     fn look_again(&mut self, qp: &QueuePair) {
         // The order matters: the kernel writes completions before it moves the consumer past their transactions.
-        self.completed_before = qp.work_queue().consumer();
+        self.completed_before = qp.work_queue().consumer().rsn();
         self.uncollected = uncollected(qp);
     }
 
@@ -306,7 +306,7 @@ impl Queues {
         let rsn = self.producer;
         self.producer = rsn.add(1);
         self.bytes_posted += u64::from(work.length);
-        qp.work_queue().post(rsn, work);
+        qp.work_queue().post(WorkPosition::of(rsn), work);
         rsn
     }
 
@@ -407,7 +407,7 @@ impl Queues {
     /// Returns whether there are completions that were not delivered yet: they wait for a grace period, or the
     /// engine is about to write them for a connection that has died.
     pub(crate) fn has_untold(&self, qp: &QueuePair) -> bool {
-        let draining = || qp.work_queue().consumer() != self.producer;
+        let draining = || qp.work_queue().consumer().rsn() != self.producer;
         !self.released && (draining() || uncollected(qp) != 0)
     }
 
@@ -442,7 +442,7 @@ impl Queues {
             return 0;
         }
         // This is read before the ring: transactions below it already have their completions in the ring.
-        let complete = (!self.failed.is_empty()).then(|| qp.work_queue().consumer());
+        let complete = (!self.failed.is_empty()).then(|| qp.work_queue().consumer().rsn());
         let first = qp.completion_queue().consumer();
         let mut consumer = first;
         let mut n = 0;
@@ -568,10 +568,10 @@ impl Queues {
         if self.released {
             return Occupancy { completions: kept, ..Occupancy::default() };
         }
-        let send = self.producer.0.wrapping_sub(qp.work_queue().consumer().0);
+        let send = self.producer.0.wrapping_sub(qp.work_queue().consumer().rsn().0);
         let outstanding = (1..=send.min(SEND_QUEUE_DEPTH as u32)).map(|back| {
             let rsn = Rsn(self.producer.0.wrapping_sub(back));
-            u64::from(qp.work_queue().load(rsn).length)
+            u64::from(qp.work_queue().load(WorkPosition::of(rsn)).length)
         });
         Occupancy {
             send,

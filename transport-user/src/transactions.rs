@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use transport_common::connection::{Entry, RESPONSES, TRANSACTIONS};
-use transport_common::ids::Rsn;
+use transport_common::ids::{Rsn, WorkPosition};
 use transport_common::queues::{QueuePair, SEND_QUEUE_DEPTH};
 use transport_common::transaction::{RequestState, ResponseState, Transaction, TransactionState};
 use transport_common::ulp::rdma;
@@ -166,12 +166,12 @@ fn initiated(entry: &Entry, queues: &QueuePair) -> Vec<InitiatorTransaction> {
     let first = entry.connection.initiator.released.0;
     // The counter is the application's, so it may hold anything.
     const { assert!(SEND_QUEUE_DEPTH == TRANSACTIONS) };
-    let count = queues.work_queue().producer().wrapping_sub(first).min(SEND_QUEUE_DEPTH as u32);
+    let count = queues.work_queue().producer().0.wrapping_sub(first).min(SEND_QUEUE_DEPTH as u32);
     let transaction = |n| {
         let rsn = first.wrapping_add(n);
         let t: &Transaction = &entry.tables.transactions[rsn as usize % TRANSACTIONS];
         let pull = match t.state {
-            TransactionState::Submitted => rdma::is_pull(queues.work_queue().opcode(Rsn(rsn))),
+            TransactionState::Submitted => rdma::is_pull(queues.work_queue().opcode(WorkPosition(rsn))),
             _ => t.pull != 0,
         };
         let kind = TransactionKind::new(pull);

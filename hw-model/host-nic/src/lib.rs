@@ -340,13 +340,13 @@ impl HostNic {
     /// Returns [`QueueFull`] if the earlier transaction in the same queue entry is not complete.
     pub fn post(&mut self, slot: usize, work: WorkRequest) -> Result<Rsn, QueueFull> {
         let queue = self.card.connections.queue_pair(slot).work_queue();
-        let rsn = Rsn(queue.producer());
-        if rsn.0.wrapping_sub(queue.consumer().0) >= SEND_QUEUE_DEPTH as u32 {
+        let at = queue.producer();
+        if at.0.wrapping_sub(queue.consumer().0) >= SEND_QUEUE_DEPTH as u32 {
             return Err(QueueFull);
         }
-        queue.post(rsn, work);
+        queue.post(at, work);
         self.card.doorbells.ring(slot as u32);
-        Ok(rsn)
+        Ok(at.rsn())
     }
 
     /// Posts a receive buffer. Rings the doorbell if a request of the peer waits for a buffer.

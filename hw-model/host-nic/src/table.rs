@@ -159,7 +159,8 @@ impl Connections {
             Place::Here(entry) => View::of(entry),
             Place::Held => self.unlocked_views[slot],
         };
-        let submitted = || self.queue_pairs[slot].work_queue().look(transport_common::ids::Rsn(view.next));
+        let submitted =
+            || self.queue_pairs[slot].work_queue().look(transport_common::ids::WorkPosition(view.next));
         Initiator::is_backlogged(view.next, view.known, view.fruitless, submitted)
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use transport_common::ids::Rsn;
+use transport_common::ids::WorkPosition;
 use transport_common::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
 use transport_common::tape::{Tag, digest_of_completion};
 
@@ -26,24 +26,24 @@ impl ReplayedQueues {
 }
 
 impl Queues for ReplayedQueues {
-    fn send_producer(&self) -> u32 {
-        self.answer(Tag::SendProducer, |player, answer| player.word(answer, 0))
+    fn send_producer(&self) -> WorkPosition {
+        WorkPosition(self.answer(Tag::SendProducer, |player, answer| player.word(answer, 0)))
     }
 
-    fn touch(&self, _: Rsn) {}
+    fn touch(&self, _: WorkPosition) {}
 
-    fn opcode(&self, _: Rsn) -> Verb {
+    fn opcode(&self, _: WorkPosition) -> Verb {
         Verb(self.answer(Tag::Opcode, |_, answer| answer.short as u8))
     }
 
-    fn wr_id(&self, rsn: Rsn) -> u64 {
+    fn wr_id(&self, at: WorkPosition) -> u64 {
         let mut player = self.player.borrow_mut();
-        player.tell(Tag::WrId, rsn.0 as u16, &[]).map_or(0, |answer| player.wide(answer, 0))
+        player.tell(Tag::WrId, at.0 as u16, &[]).map_or(0, |answer| player.wide(answer, 0))
     }
 
-    fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
+    fn load_work_request(&self, at: WorkPosition, out: &mut WorkRequest) {
         let mut player = self.player.borrow_mut();
-        if let Some(answer) = player.tell(Tag::WorkRequest, rsn.0 as u16, &[]) {
+        if let Some(answer) = player.tell(Tag::WorkRequest, at.0 as u16, &[]) {
             *out = player.value(Tag::WorkRequest, answer).unwrap_or_default();
         }
     }
@@ -71,8 +71,8 @@ impl Queues for ReplayedQueues {
         self.tell(Tag::SetState, state as u16, &[]);
     }
 
-    fn set_send_consumer(&self, rsn: Rsn) {
-        self.tell(Tag::SetSendConsumer, 0, &[rsn.0]);
+    fn set_send_consumer(&self, at: WorkPosition) {
+        self.tell(Tag::SetSendConsumer, 0, &[at.0]);
     }
 
     fn set_receive_consumer(&self, count: u32) {

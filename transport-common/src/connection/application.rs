@@ -1,6 +1,6 @@
 //! The application's queues, as the transaction sublayer and the ULP see them.
 
-use crate::ids::Rsn;
+use crate::ids::{Rsn, WorkPosition};
 use crate::queues::Queues;
 use crate::transaction::{Kind, Label, Submissions, Transaction};
 use crate::ulp::rdma::{self, Completion, Readiness, ReceiveRequest, Receives, WorkFlags, WorkRequest};
@@ -20,23 +20,23 @@ impl<Q> Copy for Application<'_, Q> {}
 
 impl<Q: Queues> Submissions for Application<'_, Q> {
     #[inline(always)]
-    fn submitted(&self) -> Rsn {
-        Rsn(self.0.send_producer())
+    fn submitted(&self) -> WorkPosition {
+        self.0.send_producer()
     }
 
     #[inline(always)]
-    fn touch(&self, rsn: Rsn) {
-        self.0.touch(rsn);
+    fn touch(&self, work: WorkPosition) {
+        self.0.touch(work);
     }
 
     #[inline(always)]
-    fn kind(&self, rsn: Rsn) -> Kind {
-        if rdma::is_pull(self.0.opcode(rsn)) { Kind::Pull } else { Kind::Push }
+    fn kind(&self, work: WorkPosition) -> Kind {
+        if rdma::is_pull(self.0.opcode(work)) { Kind::Pull } else { Kind::Push }
     }
 
     #[inline(always)]
-    fn label(&self, rsn: Rsn) -> Label {
-        let opcode = self.0.opcode(rsn);
+    fn label(&self, work: WorkPosition) -> Label {
+        let opcode = self.0.opcode(work);
         rdma::label(&WorkRequest { opcode, ..WorkRequest::default() })
     }
 
@@ -46,7 +46,7 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
         let silent = !flags.contains(WorkFlags::SIGNALED) && t.code == 0 && t.ulp_code == 0;
         silent
             || self.0.complete(Completion {
-                wr_id: self.0.wr_id(rsn),
+                wr_id: self.0.wr_id(t.work),
                 length: t.length,
                 rsn: rsn.0,
                 status: t.code,
@@ -57,8 +57,8 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
     }
 
     #[inline(always)]
-    fn release(&self, rsn: Rsn) {
-        self.0.set_send_consumer(rsn);
+    fn release(&self, work: WorkPosition) {
+        self.0.set_send_consumer(work);
     }
 }
 

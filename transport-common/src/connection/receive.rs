@@ -138,7 +138,7 @@ impl Entry {
         };
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
-        queues.load_work_request(rsn, &mut s.work_request);
+        queues.load_work_request(t.work, &mut s.work_request);
         let verdict = if s.input.packet.protocol == c.endpoint.protocol.number() {
             rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request, c.responder.memory())
         } else {

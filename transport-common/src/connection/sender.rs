@@ -218,10 +218,10 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
         send_skip(entry, s, (rsn, kind), now);
         return true;
     }
-    queues.load_work_request(rsn, &mut s.work_request);
+    queues.load_work_request(next.work, &mut s.work_request);
     let mut label = rdma::label(&s.work_request);
     label.kind = next.kind;
-    c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
+    c.initiator.sent(&mut tables.transactions, (rsn, next.work), label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
     let (segment, memory) = (c.endpoint.max_segment, c.responder.memory());
     if dropped || !c.endpoint.protocol.is_valid(&s.work_request, segment, memory) {
@@ -377,7 +377,7 @@ fn read_again(
     if !c.initiator.is_retained(transactions, rsn) {
         return; // the application may use the place again
     }
-    queues.load_work_request(rsn, &mut s.work_request);
+    queues.load_work_request(c.initiator.work(transactions, rsn), &mut s.work_request);
     let (work, segment, memory) = (&s.work_request, c.endpoint.max_segment, c.responder.memory());
     if !c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
         || !c.endpoint.protocol.is_valid(work, segment, memory)

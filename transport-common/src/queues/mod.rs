@@ -10,7 +10,7 @@ mod port;
 mod receive;
 mod work;
 
-use crate::ids::{Cid, Rsn};
+use crate::ids::{Cid, Rsn, WorkPosition};
 use crate::units::PicosecondSpan;
 use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
@@ -100,7 +100,7 @@ impl QueuePair {
     /// empty, and nothing of an earlier connection remains. The state is written last.
     pub fn start(&self, number: Cid, first: Rsn, state: u32) {
         self.number.store(number.0, Ordering::Relaxed);
-        self.work_queue().start(first);
+        self.work_queue().start(WorkPosition::of(first));
         self.receive_queue().start();
         self.completion_queue().start();
         self.control.start();

@@ -2,7 +2,7 @@
 //! other processes may change the memory at any time.
 
 use super::{Command, Completion, QueuePair, ReceiveRequest, WorkRequest};
-use crate::ids::{Cid, Rsn};
+use crate::ids::{Cid, WorkPosition};
 use crate::shared::fence;
 use crate::ulp::rdma::{Readiness, Verb};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -25,16 +25,16 @@ pub trait Queues {
         None
     }
 
-    /// Returns the RSN after the newest posted send.
-    fn send_producer(&self) -> u32;
+    /// Returns the position after the newest posted send.
+    fn send_producer(&self) -> WorkPosition;
     /// Prefetches a posted send from the application's cache.
-    fn touch(&self, rsn: Rsn);
+    fn touch(&self, at: WorkPosition);
     /// Returns the opcode of a posted send.
-    fn opcode(&self, rsn: Rsn) -> Verb;
+    fn opcode(&self, at: WorkPosition) -> Verb;
     /// Returns the application's identifier of a posted send.
-    fn wr_id(&self, rsn: Rsn) -> u64;
+    fn wr_id(&self, at: WorkPosition) -> u64;
     /// Reads a posted send once, into `out`.
-    fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest);
+    fn load_work_request(&self, at: WorkPosition, out: &mut WorkRequest);
     /// Returns whether a message may use the posted receive after the first `used`. The caller must hold the
     /// connection's lock. Until it calls [`Self::complete`], the completion keeps its place.
     fn readiness(&self, used: u32) -> Readiness;
@@ -45,8 +45,8 @@ pub trait Queues {
 
     /// Reports the state of the connection to the application.
     fn set_state(&self, state: u32);
-    /// Returns the posted sends below `rsn` to the application.
-    fn set_send_consumer(&self, rsn: Rsn);
+    /// Returns the posted sends before `at` to the application.
+    fn set_send_consumer(&self, at: WorkPosition);
     /// Returns the first `count` posted receives to the application.
     fn set_receive_consumer(&self, count: u32);
     /// Reports whether something waits for a receive or for a place in the completion queue. If so, the application rings
@@ -65,28 +65,28 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
-    fn send_producer(&self) -> u32 {
+    fn send_producer(&self) -> WorkPosition {
         self.work_queue().producer()
     }
 
     #[inline(always)]
-    fn touch(&self, rsn: Rsn) {
-        let _ = self.opcode(rsn);
+    fn touch(&self, at: WorkPosition) {
+        let _ = self.opcode(at);
     }
 
     #[inline(always)]
-    fn opcode(&self, rsn: Rsn) -> Verb {
-        self.work_queue().opcode(rsn)
+    fn opcode(&self, at: WorkPosition) -> Verb {
+        self.work_queue().opcode(at)
     }
 
     #[inline(always)]
-    fn wr_id(&self, rsn: Rsn) -> u64 {
-        self.work_queue().wr_id(rsn)
+    fn wr_id(&self, at: WorkPosition) -> u64 {
+        self.work_queue().wr_id(at)
     }
 
     #[inline(always)]
-    fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
-        *out = self.work_queue().load(rsn);
+    fn load_work_request(&self, at: WorkPosition, out: &mut WorkRequest) {
+        *out = self.work_queue().load(at);
     }
 
     #[inline(always)]
@@ -116,8 +116,8 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
-    fn set_send_consumer(&self, rsn: Rsn) {
-        self.work_queue().release(rsn);
+    fn set_send_consumer(&self, at: WorkPosition) {
+        self.work_queue().release(at);
     }
 
     #[inline(always)]
@@ -145,6 +145,7 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use crate::ids::Rsn;
     use crate::queues::{COMPLETION_QUEUE_DEPTH, RECEIVE_QUEUE_DEPTH};
     use std::boxed::Box;
 

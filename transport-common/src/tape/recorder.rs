@@ -1,7 +1,7 @@
 //! The queues of a connection, with a record on the tape of everything that its steps read and write.
 
 use super::{Tag, Tape, digest_of_completion};
-use crate::ids::Rsn;
+use crate::ids::WorkPosition;
 use crate::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
 
 /// [`Queues`] that record. It lives within one step.
@@ -48,35 +48,35 @@ impl<Q: Queues> Queues for Recorder<Q> {
     }
 
     #[inline(always)]
-    fn send_producer(&self) -> u32 {
+    fn send_producer(&self) -> WorkPosition {
         let producer = self.queues().send_producer();
-        self.tape().long(Tag::SendProducer, 0, [producer]);
+        self.tape().long(Tag::SendProducer, 0, [producer.0]);
         producer
     }
 
     #[inline(always)]
-    fn touch(&self, rsn: Rsn) {
-        self.queues().touch(rsn);
+    fn touch(&self, at: WorkPosition) {
+        self.queues().touch(at);
     }
 
     #[inline(always)]
-    fn opcode(&self, rsn: Rsn) -> Verb {
-        let opcode = self.queues().opcode(rsn);
+    fn opcode(&self, at: WorkPosition) -> Verb {
+        let opcode = self.queues().opcode(at);
         self.tape().short(Tag::Opcode, opcode.0.into());
         opcode
     }
 
     #[inline(always)]
-    fn wr_id(&self, rsn: Rsn) -> u64 {
-        let wr_id = self.queues().wr_id(rsn);
-        self.tape().wide(Tag::WrId, rsn.0 as u16, wr_id);
+    fn wr_id(&self, at: WorkPosition) -> u64 {
+        let wr_id = self.queues().wr_id(at);
+        self.tape().wide(Tag::WrId, at.0 as u16, wr_id);
         wr_id
     }
 
     #[inline(always)]
-    fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
-        self.queues().load_work_request(rsn, out);
-        self.tape().value(Tag::WorkRequest, rsn.0 as u16, out);
+    fn load_work_request(&self, at: WorkPosition, out: &mut WorkRequest) {
+        self.queues().load_work_request(at, out);
+        self.tape().value(Tag::WorkRequest, at.0 as u16, out);
     }
 
     #[inline(always)]
@@ -107,9 +107,9 @@ impl<Q: Queues> Queues for Recorder<Q> {
     }
 
     #[inline(always)]
-    fn set_send_consumer(&self, rsn: Rsn) {
-        self.tape().long(Tag::SetSendConsumer, 0, [rsn.0]);
-        self.queues().set_send_consumer(rsn);
+    fn set_send_consumer(&self, at: WorkPosition) {
+        self.tape().long(Tag::SetSendConsumer, 0, [at.0]);
+        self.queues().set_send_consumer(at);
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use super::{
     CompletionCode, Kind, Label, RESPONSES, Submissions, TRANSACTIONS, Transaction, TransactionState,
 };
-use crate::ids::Rsn;
+use crate::ids::{Rsn, WorkPosition};
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh};
 use crate::wire::resync::ResyncCode;
@@ -53,6 +53,8 @@ pub struct Initiator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) rsn: Rsn,
+    /// Where the request is.
+    pub(crate) work: WorkPosition,
     pub(crate) kind: Kind,
     /// The request ended before it was sent: a Resync takes its place.
     pub(crate) skipped: bool,
@@ -131,7 +133,7 @@ impl Initiator {
     #[inline(always)]
     fn look(&mut self, sends: impl Submissions) {
         let known = self.known;
-        let producer = sends.submitted();
+        let producer = sends.submitted().rsn();
         let room = (TRANSACTIONS as u32).wrapping_sub(known.distance_from(self.released));
         let new = producer.distance_from(known);
         if new <= room {
@@ -143,7 +145,7 @@ impl Initiator {
     #[inline(always)]
     pub(crate) fn is_last_submitted(&self, sends: impl Submissions, rsn: Rsn) -> bool {
         let behind = rsn.add(1);
-        self.known == behind && sends.submitted() == behind
+        self.known == behind && sends.submitted().rsn() == behind
     }
 
     /// Returns whether the application has submitted requests that were not looked at.
@@ -154,7 +156,7 @@ impl Initiator {
         if next.is_before(known) || (unordered && next_pull.is_before(known)) {
             return true;
         }
-        let submitted = sends.submitted();
+        let submitted = sends.submitted().rsn();
         submitted != next || (unordered && submitted != next_pull)
     }
 
@@ -176,23 +178,23 @@ impl Initiator {
                 return None;
             }
             let t = &table[index(rsn)];
-            let skipped = t.skipped != 0;
+            let (work, skipped) = (WorkPosition::of(rsn), t.skipped != 0);
             let kind = if !skipped {
-                sends.kind(rsn)
+                sends.kind(work)
             } else if t.pull != 0 {
                 Kind::Pull
             } else {
                 Kind::Push
             };
-            return passes(kind).then_some(Next { rsn, kind, skipped });
+            return passes(kind).then_some(Next { rsn, work, kind, skipped });
         }
         let push = self.look_past(table, sends, submitted, Kind::Push);
         if push != submitted && passes(Kind::Push) {
-            return Some(Next { rsn: push, kind: Kind::Push, skipped: false });
+            return Some(Next { rsn: push, work: WorkPosition::of(push), kind: Kind::Push, skipped: false });
         }
         let pull = self.look_past(table, sends, submitted, Kind::Pull);
         if pull != submitted && passes(Kind::Pull) {
-            return Some(Next { rsn: pull, kind: Kind::Pull, skipped: false });
+            return Some(Next { rsn: pull, work: WorkPosition::of(pull), kind: Kind::Pull, skipped: false });
         }
         None
     }
@@ -208,7 +210,8 @@ impl Initiator {
         }
         while rsn != submitted && self.has_entry(rsn) {
             bounded!();
-            if table[index(rsn)].state == TransactionState::Submitted && sends.kind(rsn) == kind {
+            let waits = table[index(rsn)].state == TransactionState::Submitted;
+            if waits && sends.kind(WorkPosition::of(rsn)) == kind {
                 break;
             }
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
@@ -257,13 +260,20 @@ impl Initiator {
         }
     }
 
-    /// Records the first transmission of `rsn` (F-8.4.3.1-2, F-8.4.3.3-1).
+    /// Records the first transmission of `rsn`, whose request is at `work` (F-8.4.3.1-2, F-8.4.3.3-1).
     #[inline(always)]
-    pub(crate) fn sent(&mut self, table: &mut Table, rsn: Rsn, label: Label, now: FalconTime) {
+    pub(crate) fn sent(
+        &mut self,
+        table: &mut Table,
+        (rsn, work): (Rsn, WorkPosition),
+        label: Label,
+        now: FalconTime,
+    ) {
         let pull = matches!(label.kind, Kind::Pull);
         table[index(rsn)] = Transaction {
             since: now,
             length: label.length,
+            work,
             state: TransactionState::Sent,
             code: 0,
             ulp_code: 0,
@@ -300,6 +310,12 @@ impl Initiator {
     #[inline(always)]
     pub(crate) fn is_retained(&self, table: &Table, rsn: Rsn) -> bool {
         rsn.distance_from(self.released) < TRANSACTIONS as u32 && table[index(rsn)].retained != 0
+    }
+
+    /// Returns where the work request of a transaction is that has begun.
+    #[inline(always)]
+    pub(crate) fn work(&self, table: &Table, rsn: Rsn) -> WorkPosition {
+        table[index(rsn)].work
     }
 
     /// Returns whether the request `rsn` was sent with this operation code and length.
@@ -427,7 +443,7 @@ impl Initiator {
         }
         self.brsn = rsn;
         if self.released != released {
-            sends.release(self.released);
+            sends.release(WorkPosition::of(self.released));
         }
         if self.released != rsn {
             self.release(table, sends); // older ones wait for an acknowledgement, or waited until now
@@ -450,7 +466,7 @@ impl Initiator {
         }
         if rsn != first {
             self.released = rsn;
-            sends.release(rsn);
+            sends.release(WorkPosition::of(rsn));
         }
     }
 
@@ -509,10 +525,12 @@ impl Initiator {
     /// the target still has to pass its RSN.
     #[inline(always)]
     fn skip(&mut self, table: &mut Table, sends: impl Submissions, rsn: Rsn) {
-        let Label { kind, opcode, flags, .. } = sends.label(rsn);
+        let work = WorkPosition::of(rsn);
+        let Label { kind, opcode, flags, .. } = sends.label(work);
         // Its credit is given back when it is completed, like that of any other pull.
         self.open_pulls = self.open_pulls.wrapping_add(matches!(kind, Kind::Pull) as u16);
         table[index(rsn)] = Transaction {
+            work,
             state: TransactionState::Sent,
             opcode,
             flags,
@@ -618,7 +636,7 @@ fn fetch_ahead(sends: impl Submissions, from: Rsn, to: Rsn) {
     let mut n = 0;
     while n < AHEAD {
         if n < new {
-            sends.touch(from.add(n));
+            sends.touch(WorkPosition::of(from.add(n)));
         }
         n += 1;
     }

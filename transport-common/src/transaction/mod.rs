@@ -11,7 +11,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use crate::ids::Rsn;
+use crate::ids::{Rsn, WorkPosition};
 use crate::wire::resync::ResyncCode;
 
 pub use initiator::{Initiator, PULL_CREDITS};
@@ -51,18 +51,18 @@ pub struct Label {
 /// The application's side of the initiator: its submitted requests, and the reports of their results. What the
 /// application writes is untrusted. Two reads of the same value may differ.
 pub trait Submissions: Copy {
-    /// Returns the RSN after the newest request.
-    fn submitted(&self) -> Rsn;
+    /// Returns the position after the newest request.
+    fn submitted(&self) -> WorkPosition;
     /// Prefetches a request that the application wrote.
-    fn touch(&self, rsn: Rsn);
+    fn touch(&self, work: WorkPosition);
     /// Returns the kind of a request.
-    fn kind(&self, rsn: Rsn) -> Kind;
+    fn kind(&self, work: WorkPosition) -> Kind;
     /// Returns the label of a request.
-    fn label(&self, rsn: Rsn) -> Label;
+    fn label(&self, work: WorkPosition) -> Label;
     /// Reports how a transaction ended. Returns false if there is no space for the report now.
     fn report(&self, rsn: Rsn, transaction: &Transaction) -> bool;
-    /// Lets the application reuse the slots of the requests before `rsn`.
-    fn release(&self, rsn: Rsn);
+    /// Lets the application reuse the slots of the requests before `work`.
+    fn release(&self, work: WorkPosition);
 }
 
 /// Result of a transaction (F-11-33, F-11-34); 4 bits.

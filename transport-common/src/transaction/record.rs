@@ -1,5 +1,6 @@
 //! What the initiator keeps of each of our transactions.
 
+use crate::ids::WorkPosition;
 use crate::units::FalconTime;
 use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
 
@@ -29,6 +30,8 @@ pub struct Transaction {
     pub since: FalconTime,
     /// Bytes placed or sent, for the completion.
     pub length: u32,
+    /// Where its work request is.
+    pub work: WorkPosition,
     /// State.
     pub state: TransactionState,
     /// [`CompletionCode`](super::CompletionCode) once done. Before that: the code of its Resync if the Resync is exhausted, otherwise 0.

@@ -10,7 +10,7 @@ use super::super::initiator::{Next, Table};
 use super::super::{
     CompletionCode, Initiator, Kind, Label, Submissions, TRANSACTIONS, Transaction, TransactionState,
 };
-use crate::ids::Rsn;
+use crate::ids::{Rsn, WorkPosition};
 use crate::units::{FalconTime, Ticks};
 use crate::wire::resync::ResyncCode;
 
@@ -28,21 +28,22 @@ struct Application {
 }
 
 impl Submissions for &Application {
-    fn submitted(&self) -> Rsn {
-        Rsn(self.submitted.get())
+    fn submitted(&self) -> WorkPosition {
+        WorkPosition(self.submitted.get())
     }
 
-    fn touch(&self, _: Rsn) {}
+    fn touch(&self, _: WorkPosition) {}
 
-    fn kind(&self, rsn: Rsn) -> Kind {
-        if rsn.0.is_multiple_of(2) { Kind::Pull } else { Kind::Push }
+    fn kind(&self, work: WorkPosition) -> Kind {
+        if work.0.is_multiple_of(2) { Kind::Pull } else { Kind::Push }
     }
 
-    fn label(&self, rsn: Rsn) -> Label {
-        Label { kind: self.kind(rsn), opcode: rsn.0 as u8, flags: 1, length: 8 }
+    fn label(&self, work: WorkPosition) -> Label {
+        Label { kind: self.kind(work), opcode: work.0 as u8, flags: 1, length: 8 }
     }
 
     fn report(&self, rsn: Rsn, t: &Transaction) -> bool {
+        assert_eq!(t.work, WorkPosition::of(rsn), "the report is about the request at its position");
         let fits = self.reports.borrow().len() < self.space.get();
         if fits {
             self.reports.borrow_mut().push((rsn.0, t.code, t.ulp_code));
@@ -50,8 +51,8 @@ impl Submissions for &Application {
         fits
     }
 
-    fn release(&self, rsn: Rsn) {
-        self.released.set(rsn.0);
+    fn release(&self, work: WorkPosition) {
+        self.released.set(work.0);
     }
 }
 
@@ -76,15 +77,15 @@ impl Part {
 
     fn next(&mut self, passes: impl Fn(Kind) -> bool) -> Option<(u32, Kind, bool)> {
         let next = self.initiator.next_request(&mut self.table, &self.application, passes);
-        next.map(|Next { rsn, kind, skipped }| (rsn.0, kind, skipped))
+        next.map(|Next { rsn, kind, skipped, .. }| (rsn.0, kind, skipped))
     }
 
     /// Sends all requests that pass. Returns their RSNs.
     fn send(&mut self, passes: impl Fn(Kind) -> bool + Copy) -> Vec<u32> {
         let mut sent = Vec::new();
         while let Some((rsn, ..)) = self.next(passes) {
-            let label = (&self.application).label(Rsn(rsn));
-            self.initiator.sent(&mut self.table, Rsn(rsn), label, NOW);
+            let label = (&self.application).label(WorkPosition(rsn));
+            self.initiator.sent(&mut self.table, (Rsn(rsn), WorkPosition(rsn)), label, NOW);
             sent.push(rsn);
         }
         sent
@@ -412,9 +413,11 @@ fn brsn_stays_in_the_table_while_the_oldest_packet_is_kept() {
         assert_eq!(part.application.released.get(), 2);
         part.application.submitted.set(count + 1);
         while let Some((rsn, kind, _)) = part.next(|_| true) {
-            part.initiator.sent(&mut part.table, Rsn(rsn), (&part.application).label(Rsn(rsn)), NOW);
+            let work = WorkPosition(rsn);
+            let label = (&part.application).label(work);
+            part.initiator.sent(&mut part.table, (Rsn(rsn), work), label, NOW);
             part.initiator.open_pulls = 0; // the peer knows its answers
-            assert_eq!(kind, (&part.application).kind(Rsn(rsn)));
+            assert_eq!(kind, (&part.application).kind(work));
         }
         for rsn in 2..=count {
             part.complete(rsn, CompletionCode::Ack, rsn % 2 == 0);
