@@ -27,7 +27,7 @@ impl<Q: Queues> Context for Owner<'_, Q> {
     #[inline(always)]
     fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
         let Entry { connection: c, tables } = &mut *self.entry;
-        (Delivery { state: &mut c.delivery, tables: &mut tables.delivery }, &c.congestion)
+        (Delivery::new(&mut c.delivery, &mut tables.delivery), &c.congestion)
     }
 
     #[inline(always)]
@@ -172,7 +172,7 @@ walked_once! {
     /// Calls [`Delivery::note_lane`].
     fn note_window(entry: &mut Entry, ack: &Acknowledgement, round: &Round; window: u32) -> () {
         let Entry { connection: c, tables } = entry;
-        let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+        let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
         delivery.note_lane(&c.congestion, ack, round, Window::from_index(window));
     }
 }

@@ -2,14 +2,20 @@
 //! it.
 
 use super::application::Application;
-use super::{Connection, Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
+use super::outgoing::report_deadline;
+use super::{Endpoint, Entry, Outgoing, PACKETS, Report, Serviced, State, Statistics, Step, WorkKind};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
-use crate::ids::Rsn;
-use crate::packet_delivery::{Cause, Delivery, PacketFlags, TxPacket, Window};
+use crate::ids::{Psn, Rsn};
+use crate::packet_delivery::{
+    Cause, Delivery, PacketDelivery, PacketFlags, TxPacket, Window, packet_index,
+};
 use crate::queues::Queues;
-use crate::transaction::{CompletionCode, Kind, TRANSACTIONS, Transaction};
-use crate::ulp::rdma;
+use crate::transaction::{
+    CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction,
+};
+use crate::ulp::Protocol;
+use crate::ulp::rdma::{self, Responder, WorkRequest};
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
@@ -24,38 +30,50 @@ pub(super) fn service_open<Q: Queues>(
 ) -> Serviced {
     let c = &mut entry.connection;
     if !c.initiator.is_consistent() {
-        return give_up(c, s);
+        return give_up(&mut c.state, &mut c.initiator, &mut s.output.report);
     }
     if queues.has_new_settings() {
         queues.take_settings();
         c.congestion.apply_settings(queues.settings());
     }
     if s.input.has_outcome != 0 {
-        c.on_result(&mut entry.tables.statistics, s, queues, now);
+        c.control().on_result(&mut entry.tables.statistics, s, queues.settings(), now);
     }
     if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
     {
         c.target.ulp_ready();
     }
-    run_timers(entry, queues, now.ticks());
-    let c = &mut entry.connection;
+    if c.delivery.retransmit.is_due(now.ticks()) {
+        on_retransmission_timer(entry, now.ticks().0);
+    }
+    let Entry { connection: c, tables } = &mut *entry;
+    if c.target.rnr_timer.is_due(now.ticks()) {
+        c.target.on_rnr_timer(&tables.requests, now.ticks());
+    }
+    if c.initiator.timer.is_due(now.ticks()) {
+        c.initiator.on_timer(&mut tables.transactions, Application(queues), now.ticks());
+    }
+    if c.congestion.pacing.is_due(now.ticks()) {
+        c.congestion.pacing = Deadline::NONE;
+    }
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
-        c.initiator.retry(&mut entry.tables.transactions, Application(queues));
+        c.initiator.retry(&mut tables.transactions, Application(queues));
         s.output.report.wake = c.initiator.completions_blocked;
     }
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
+    let Entry { connection: c, tables } = &mut *entry;
     if raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::DropXlr) {
-        let Entry { connection: c, tables } = &mut *entry;
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    entry.connection.service.fruitless = !useful as u16;
-    if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
+    c.service.fruitless = !useful as u16;
+    let wants = |requests| wants_service(&c.delivery, &c.target, requests, &c.initiator, queues);
+    if useful && (c.delivery.ack.pending != 0 || wants(&tables.requests)) {
         s.output.report.wake = 1;
     }
-    if entry.connection.state != State::Open {
+    if c.state != State::Open {
         s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
@@ -64,11 +82,11 @@ pub(super) fn service_open<Q: Queues>(
 /// Ends a connection whose table of transactions is broken, which no step can do: rather a dead connection than one that
 /// sends what nobody posted.
 #[inline(never)]
-fn give_up(c: &mut Connection, s: &mut Step) -> Serviced {
-    s.output.report.raised.raise(Counter::TransactionTableBroken);
-    s.output.report.wake = 1;
-    c.initiator.set_back();
-    c.state = State::Fatal;
+fn give_up(state: &mut State, initiator: &mut Initiator, report: &mut Report) -> Serviced {
+    report.raised.raise(Counter::TransactionTableBroken);
+    report.wake = 1;
+    initiator.set_back();
+    *state = State::Fatal;
     Serviced::Done
 }
 
@@ -96,53 +114,38 @@ pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
     }
 }
 
-#[inline(always)]
-pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
-    if entry.connection.delivery.retransmit.is_due(now) {
-        on_retransmission_timer(entry, now.0);
-    }
-    let Entry { connection: c, tables } = entry;
-    if c.target.rnr_timer.is_due(now) {
-        c.target.on_rnr_timer(&tables.requests, now);
-    }
-    if c.initiator.timer.is_due(now) {
-        c.initiator.on_timer(&mut tables.transactions, Application(queues), now);
-    }
-    if c.congestion.pacing.is_due(now) {
-        c.congestion.pacing = Deadline::NONE;
-    }
-}
-
 walked_once! {
     /// Lets packet delivery find the packets that timed out. If one is exhausted, the connection fails (F-11-6), and
     /// the initiator learns which transactions were in exhausted packets.
     fn on_retransmission_timer(entry: &mut Entry; now: u32) -> () {
-        expire(entry, FalconTime(now));
+        let Entry { connection: c, tables } = entry;
+        let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
+        let [mut data, mut request] = delivery.on_timer(&c.congestion, FalconTime(now));
+        if !data.or(request).is_zero() {
+            c.state = State::Fatal;
+            let packets = &tables.delivery.packets;
+            let (data_base, request_base) = (c.delivery.data().tx.base, c.delivery.request().tx.base);
+            note_exhausted(&packets[0], data_base, &mut data, &mut c.initiator, &mut tables.transactions);
+            note_exhausted(&packets[1], request_base, &mut request, &mut c.initiator, &mut tables.transactions);
+        }
     }
 }
 
-#[inline(always)]
-fn expire(entry: &mut Entry, now: FalconTime) {
-    let Entry { connection: c, tables } = entry;
-    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
-    let [mut data, mut request] = delivery.on_timer(&c.congestion, now);
-    if !data.or(request).is_zero() {
-        c.state = State::Fatal;
-        note_exhausted(entry, Window::Data, &mut data);
-        note_exhausted(entry, Window::Request, &mut request);
-    }
-}
-
+/// Tells the initiator of the exhausted packets of one window, which begins at `base`.
 #[inline(never)]
-fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) {
-    let Entry { connection: c, tables } = entry;
-    let base = c.delivery.lane(window).tx.base;
+fn note_exhausted(
+    packets: &[TxPacket; PACKETS],
+    base: Psn,
+    exhausted: &mut Bitmap128,
+    initiator: &mut Initiator,
+    transactions: &mut [Transaction; TRANSACTIONS],
+) {
     while let Some(offset) = exhausted.take_lowest() {
         bounded!();
-        let packet = tables.delivery.packet(window, base.add(offset));
+        let packet = &packets[packet_index(base.add(offset))];
         // Pull Data carries the peer's RSN, not one of ours.
         if !packet.is_response() {
-            c.initiator.exhausted(&mut tables.transactions, packet.rsn, packet.resync_code);
+            initiator.exhausted(transactions, packet.rsn, packet.resync_code);
         }
     }
 }
@@ -150,7 +153,7 @@ fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) 
 /// Chooses what to send, in the order of F-8.3 and D-29: an acknowledgement, a retransmission, a held request to
 /// deliver, then new packets of initiator and target alternately.
 #[inline(always)]
-pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
+fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
     let Entry { connection: c, tables } = entry;
     if c.delivery.ack_is_due(now.ticks()) {
         c.send_ack(&mut tables.statistics, s, now);
@@ -163,35 +166,39 @@ pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now
     if entry.next_held().is_some() {
         return Serviced::Held;
     }
-    let c = &mut entry.connection;
+    let Entry { connection: c, tables } = &mut *entry;
     if paced {
-        if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
-            entry.tables.statistics.paced += 1;
+        if has_packet_to_send(&c.delivery, &c.target, &c.initiator, queues)
+            && c.congestion.wait_for_departure()
+        {
+            tables.statistics.paced += 1;
         }
-        let Entry { connection: c, tables } = entry;
         c.initiator.wait(&mut tables.transactions, Application(queues), now.ticks());
         return Serviced::Nothing;
     }
     let target_first = c.service.target_next != 0;
     c.service.target_next = !target_first as u32;
-    let sent = (target_first && send_response(entry, s, now))
+    let responds = c.target.has_response();
+    let sent = (target_first && responds && send_response(entry, s, now))
         || Q::in_place(|| send_request(entry, s, queues, now))
-        || (!target_first && send_response(entry, s, now));
+        || (!target_first && responds && send_response(entry, s, now));
     if sent { Serviced::Done } else { Serviced::Nothing }
 }
 
 /// Returns whether a reliable packet waits to be sent, if the gate lets it pass.
 #[inline(always)]
-pub(super) fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
-    let c = &entry.connection;
-    c.delivery.has_retransmissions()
-        || c.target.has_response()
-        || c.initiator.has_new_work(Application(queues))
+fn has_packet_to_send(
+    delivery: &PacketDelivery,
+    target: &Target,
+    initiator: &Initiator,
+    queues: &impl Queues,
+) -> bool {
+    delivery.has_retransmissions() || target.has_response() || initiator.has_new_work(Application(queues))
 }
 
 /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
 #[inline(always)]
-pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
     let Entry { connection: c, tables } = entry;
     let sends = Application(queues);
     let gate = c.congestion.gate();
@@ -208,8 +215,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     let kind = if matches!(next.kind, Kind::Pull) { PacketType::PullRequest } else { PacketType::PushData };
     if next.skipped {
         c.initiator.skipped_sent(&mut tables.transactions, sends, rsn);
-        s.output.packet.resync_code = ResyncCode::TRANSACTION_TIMED_OUT;
-        send_skip(entry, s, (rsn, kind), now);
+        send_skip(entry, s, Skip { rsn, kind, code: ResyncCode::TRANSACTION_TIMED_OUT }, now);
         return true;
     }
     queues.load_work_request(rsn, &mut s.work_request);
@@ -217,8 +223,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
-    let (segment, memory) = (c.endpoint.max_segment, c.responder.memory());
-    if dropped || !c.endpoint.protocol.is_valid(&s.work_request, segment, memory) {
+    if dropped || !SendLimits::of(&c.endpoint, &c.responder).admit(&s.work_request) {
         let (counter, code, resync) = if dropped {
             (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
         } else {
@@ -228,8 +233,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
         s.output.report.wake = 1;
         c.initiator.complete(&mut tables.transactions, sends, rsn, (code, 0, false));
         if c.initiator.ordered != 0 {
-            s.output.packet.resync_code = resync;
-            send_skip(entry, s, (rsn, kind), now);
+            send_skip(entry, s, Skip { rsn, kind, code: resync }, now);
             return true;
         }
         return false;
@@ -245,7 +249,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
 
 /// Books and starts a reliable packet that is sent for the first time: PSN, timer, AR (F-9.1.3).
 #[inline(always)]
-pub(super) fn send_new(
+fn send_new(
     entry: &mut Entry,
     out: &mut Outgoing,
     packet: TxPacket,
@@ -254,42 +258,45 @@ pub(super) fn send_new(
 ) {
     let Entry { connection: c, tables } = entry;
     c.congestion.departed(now);
-    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
     let (window, psn) = delivery.send(packet, &c.congestion, now.ticks());
     tables.statistics.packets_sent += 1;
-    c.start_reliable(out, kind, (window, psn, packet.rsn), now);
+    c.headers().start_reliable(out, kind, (window, psn, packet.rsn), now);
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
+}
+
+/// A request that ended before it was sent.
+#[derive(Clone, Copy)]
+struct Skip {
+    rsn: Rsn,
+    kind: PacketType,
+    code: ResyncCode,
 }
 
 /// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
 /// connection has to pass its RSN (D-47).
 #[inline(never)]
-fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, PacketType), now: Picoseconds) {
+fn send_skip(entry: &mut Entry, s: &mut Step, skip: Skip, now: Picoseconds) {
     let packet = TxPacket {
-        rsn,
+        rsn: skip.rsn,
         last_sent: now.ticks(),
-        kind,
+        kind: skip.kind,
         flags: PacketFlags::RESYNC | PacketFlags::RESYNC_SENT,
-        resync_code: s.output.packet.resync_code,
+        resync_code: skip.code,
         ..TxPacket::default()
     };
     send_new(entry, &mut s.output.packet, packet, (PacketType::Resync, false), now);
     let out = &mut s.output.packet;
     out.ack_request = 0;
-    out.resync_code = packet.resync_code;
-    out.resync_type = packet.kind;
+    out.resync_code = skip.code;
+    out.resync_type = skip.kind;
     entry.tables.statistics.resyncs_sent += 1;
 }
 
-/// Sends the oldest response that is ready, if no retransmission of Pull Data comes first and the gate is open
+/// Sends the oldest response, which is ready, if no retransmission of Pull Data comes first and the gate is open
 /// (F-9.1.2-2).
-#[inline(always)]
-pub(super) fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
-    entry.connection.target.has_response() && send_next_response(entry, s, now)
-}
-
 #[inline(never)]
-pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
+fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
     let Entry { connection: c, tables } = entry;
     let data = &c.delivery.data().tx;
     if !data.retransmit.and(data.pull_data).is_zero()
@@ -310,19 +317,23 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
 
 /// Sends the next retransmission, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
 #[inline(never)]
-pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
     let Entry { connection: c, tables } = entry;
-    let delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
     let Some(resend) = delivery.next_retransmission(c.congestion.gate()) else {
         return false;
     };
     let packet = delivery.tables.packet(resend.window, resend.psn);
     if !packet.is_response() && packet.resync().is_none() {
         let rsn = packet.rsn;
-        read_again(c, &mut tables.transactions, s, queues, rsn);
+        // The application may use the place of one that is not retained again.
+        if c.initiator.is_retained(&tables.transactions, rsn) {
+            let limits = SendLimits::of(&c.endpoint, &c.responder);
+            read_again(&mut c.initiator, &mut tables.transactions, s, (queues, limits), rsn);
+        }
     }
     let (initiator, transactions) = (&c.initiator, &tables.transactions);
-    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
     let again = delivery.book_retransmission(resend, &c.congestion, now.ticks(), |rsn| {
         initiator.is_retained(transactions, rsn)
     });
@@ -336,20 +347,20 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     let (packet, out) = (&again.packet, &mut s.output.packet);
     let at = (resend.window, resend.psn, packet.rsn);
     if let Some(code) = packet.resync() {
-        c.start_reliable(out, PacketType::Resync, at, now);
+        c.headers().start_reliable(out, PacketType::Resync, at, now);
         out.resync_code = code;
         out.resync_type = packet.kind;
         return true;
     }
     let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
     if packet.is_response() {
-        c.start_reliable(out, PacketType::PullData, at, now);
+        c.headers().start_reliable(out, PacketType::PullData, at, now);
         let answer = &tables.responses[packet.response as usize & (super::RESPONSES - 1)].answer;
         protocol.response_payload(answer, peer, &mut out.ulp);
     } else {
         let pull = resend.window == Window::Request;
         let kind = if pull { PacketType::PullRequest } else { PacketType::PushData };
-        c.start_reliable(out, kind, at, now);
+        c.headers().start_reliable(out, kind, at, now);
         out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     }
     let last = !packet.is_response() && !c.delivery.has_retransmissions();
@@ -358,27 +369,44 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     true
 }
 
+/// What this end can send.
+#[derive(Clone, Copy)]
+struct SendLimits {
+    protocol: Protocol,
+    /// Largest user data, bytes.
+    segment: u32,
+    /// The node's memory, bytes.
+    memory: u64,
+}
+
+impl SendLimits {
+    #[inline(always)]
+    const fn of(endpoint: &Endpoint, responder: &Responder) -> Self {
+        Self { protocol: endpoint.protocol, segment: endpoint.max_segment, memory: responder.memory() }
+    }
+
+    #[inline(always)]
+    fn admit(self, work: &WorkRequest) -> bool {
+        self.protocol.is_valid(work, self.segment, self.memory)
+    }
+}
+
 /// Reads a work request again, from which a packet is built again. The application may have written over it since: then
 /// its transaction ends in error, and a Resync takes the place of the packet.
-#[inline(never)]
+#[inline(always)]
 fn read_again(
-    c: &mut Connection,
+    initiator: &mut Initiator,
     transactions: &mut [Transaction; TRANSACTIONS],
     s: &mut Step,
-    queues: &impl Queues,
+    (queues, limits): (&impl Queues, SendLimits),
     rsn: Rsn,
 ) {
-    if !c.initiator.is_retained(transactions, rsn) {
-        return; // the application may use the place again
-    }
     queues.load_work_request(rsn, &mut s.work_request);
-    let (work, segment, memory) = (&s.work_request, c.endpoint.max_segment, c.responder.memory());
-    if !c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
-        || !c.endpoint.protocol.is_valid(work, segment, memory)
-    {
+    let work = &s.work_request;
+    if !initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length) || !limits.admit(work) {
         s.output.report.raised.raise(Counter::BadWorkRequest);
         let end = (CompletionCode::OperationError, 0, false);
-        c.initiator.complete(transactions, Application(queues), rsn, end);
+        initiator.complete(transactions, Application(queues), rsn, end);
     }
 }
 
@@ -392,32 +420,41 @@ fn read_again(
 #[inline(always)]
 pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
-    if !busy && !send_response(entry, s, now) && entry.connection.delivery.ack_is_due(now.ticks()) {
-        entry.connection.send_ack(&mut entry.tables.statistics, s, now);
+    let responds = !busy && entry.connection.target.has_response() && send_response(entry, s, now);
+    let Entry { connection: c, tables } = entry;
+    if !busy && !responds && c.delivery.ack_is_due(now.ticks()) {
+        c.send_ack(&mut tables.statistics, s, now);
     }
     s.output.work.kind = WorkKind::None;
-    if entry.connection.delivery.ack.pending != 0 {
+    let mut file = false;
+    if c.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
         if out.present == 0 || out.kind != PacketType::PullData {
             s.output.report.wake = 1;
-        } else if entry.connection.delivery.ask_for_frame() {
+        } else if c.delivery.ask_for_frame() {
             out.ack_request = 1;
-            s.output.report.file = 1;
+            file = true;
         }
     }
-    s.output.report.wake |= wants_service(entry, queues) as u8;
-    entry.connection.report_deadline(s, now.ticks());
+    s.output.report.wake |=
+        wants_service(&c.delivery, &c.target, &tables.requests, &c.initiator, queues) as u8;
+    report_deadline(&mut s.output.report, c.earliest_deadline(), (c.service.filed, file), now.ticks());
 }
 
-/// Returns whether the engine could have work for this connection other than an ACK, independent of the time.
+/// Returns whether the engine could have work for a connection other than an ACK, independent of the time.
 #[inline(always)]
-fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
-    let c = &entry.connection;
-    c.initiator.completions_blocked != 0
-        || has_packet_to_send(entry, queues)
-        || c.target.has_due()
-        || c.target.may_have_next()
-        || c.target.is_next_consumed(&entry.tables.requests)
+fn wants_service(
+    delivery: &PacketDelivery,
+    target: &Target,
+    requests: &[TargetRequest; TRANSACTIONS],
+    initiator: &Initiator,
+    queues: &impl Queues,
+) -> bool {
+    initiator.completions_blocked != 0
+        || has_packet_to_send(delivery, target, initiator, queues)
+        || target.has_due()
+        || target.may_have_next()
+        || target.is_next_consumed(requests)
 }
 
 #[inline(always)]

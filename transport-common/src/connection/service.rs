@@ -1,5 +1,6 @@
 //! The service of a connection by the engine: the steps of the transmit pipeline.
 
+use super::outgoing::report_deadline;
 use super::{Entry, Outgoing, Serviced, State, Step, sender};
 use crate::ids::Psn;
 use crate::packet_delivery::{Delivery, Window};
@@ -38,7 +39,13 @@ impl Entry {
         let serviced = sender::service_open(self, s, queues, now);
         let Self { connection: c, tables } = self;
         c.decide(&mut tables.statistics, s, queues, now);
-        c.file_deadline(s, now.ticks());
+        if c.state == State::Open {
+            let at = (c.service.filed, false);
+            let deadline = report_deadline(&mut s.output.report, c.earliest_deadline(), at, now.ticks());
+            if deadline.is_armed() {
+                c.service.filed = deadline;
+            }
+        }
         serviced
     }
 
@@ -60,7 +67,7 @@ impl Entry {
         if !nack && !eack && !back {
             let request = packet.window == Window::Request as u8;
             let window = if request { Window::Request } else { Window::Data };
-            let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+            let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
             return delivery.not_sent(window, Psn(packet.psn));
         }
         // Without branches: the compiler would turn them into a table, and the verifier cannot see the bounds of

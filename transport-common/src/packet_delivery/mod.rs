@@ -85,4 +85,5 @@ pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Retransmission};
 pub use state::{DATA_WINDOW, Lane, PacketDelivery, REQUEST_WINDOW, Tuning};
 pub use tables::{DeliveryTables, PacketTable, PacketTables, Resend};
+pub(crate) use transmit_window::packet_index;
 pub use transmit_window::{Gate, PACKETS, PacketFlags, TransmitWindow, TxPacket, Window};
