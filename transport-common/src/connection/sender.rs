@@ -7,13 +7,9 @@ use super::{Endpoint, Entry, Outgoing, PACKETS, Report, Serviced, State, Statist
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{
-    Cause, Delivery, PacketDelivery, PacketFlags, TxPacket, Window, packet_index,
-};
+use crate::packet_delivery::{Cause, Delivery, PacketDelivery, PacketFlags, TxPacket, Window, packet_index};
 use crate::queues::Queues;
-use crate::transaction::{
-    CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction,
-};
+use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction};
 use crate::ulp::Protocol;
 use crate::ulp::rdma::{self, Responder, WorkRequest};
 use crate::units::{Deadline, FalconTime, Picoseconds};
