@@ -83,7 +83,7 @@ impl Ledger {
     /// A completion of a receive that finds the queue full is lost ([`Receives::received`]), and so is one of a transaction
     /// when its connection is closed. Nothing else may be.
     ///
-    /// [`Receives::received`]: transport_common::ulp::rdma::Receives::received
+    /// [`Receives::received`]: transport_common::ulp::Receives::received
     ///
     /// # Panics
     /// If a transaction ends a second time or is forgotten before it has ended, or if a receive is consumed out of turn.
