@@ -24,7 +24,7 @@ use crate::wire::{PacketType, ProtocolType};
 /// initiator learns nothing of that, and waits until its transaction timeout. When the RNR time is over, the ULP gets the
 /// same operation again, with the region as it is then. So it does not need to remember what it owes. Each further refusal
 /// doubles the time, up to 164 ms: an answer is late by at most as much as its pull has waited before, and the first RNR
-/// time. Nothing makes a pull that waits due earlier.
+/// time. Nothing makes it due earlier.
 ///
 /// On an ordered connection, all later requests of the peer wait for this one; the requests of the other direction do not.
 /// On an unordered one, nothing waits for it. A pull that waits occupies no slot of the responses.
