@@ -10,7 +10,7 @@ use crate::queues::Queues;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
 };
-use crate::ulp::rdma::{Answer, AnswerKind, Atomic, PullVerdict, PushVerdict, UlpCode};
+use crate::ulp::{Answer, AnswerKind, Atomic, PullVerdict, PushVerdict, UlpCode};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;

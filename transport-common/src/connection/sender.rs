@@ -9,7 +9,6 @@ use crate::ids::Rsn;
 use crate::packet_delivery::{Cause, Delivery, PacketFlags, TxPacket, Window};
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Kind, TRANSACTIONS, Transaction};
-use crate::ulp::rdma;
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
@@ -219,7 +218,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
         return true;
     }
     queues.load_work_request(rsn, &mut s.work_request);
-    let mut label = rdma::label(&s.work_request);
+    let mut label = s.work_request.label();
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20

@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 pub use crate::resources::{CELL_BYTES, CELLS};
 pub use crate::shared::{AtomicU32, AtomicU64, Slot, fence};
-pub use crate::ulp::rdma::{
+pub use crate::ulp::{
     AccessFlags, BANK_BYTES, BANK_GUARD, Completion, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES,
     RECEIVE_QUEUE_DEPTH, Readiness, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };

@@ -9,7 +9,7 @@ use super::{
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use crate::shared::{AtomicU32, fence};
-use crate::ulp::rdma::{Readiness, Verb};
+use crate::ulp::{Readiness, Verb};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and

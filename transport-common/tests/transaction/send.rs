@@ -2,7 +2,7 @@
 
 use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 
 use crate::harness::*;
 

@@ -14,7 +14,7 @@ use transport_common::queues::{
     Region, SEND_QUEUE_DEPTH, WorkRequest,
 };
 use transport_common::transaction::{Held, NO_CELL, RequestFlags};
-use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
+use transport_common::ulp::{Operation, UlpCode};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::packet::Packet;
 
@@ -324,7 +324,7 @@ impl Node {
             let region = self.region(ulp.rkey);
             match region.resolve(ulp.rkey, AccessFlags::REMOTE_READ, ulp.address, ulp.length) {
                 Some(offset) => ulp.memory_offset = offset,
-                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS.0),
+                None => t.protocol.refuse_answer(&mut ulp, UlpCode::ACCESS),
             }
         }
         if ulp.data_length != 0 {
