@@ -52,14 +52,16 @@ pub fn stand_still(nodes: &TwoNodes) {
     settle(&nodes.a);
     settle(&nodes.b);
     let look = || (fabric.stats(), counters(&nodes.a), counters(&nodes.b));
-    let mut before = look();
+    let (mut before, mut quiet) = (look(), 0);
     wait_until("the last frame arrives", || {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let now = look();
         let links = || now.0.fabric.towards.iter().chain(&now.0.fabric.trunks);
         let still = now == before && links().all(|link| link.in_flight == 0);
         before = now;
-        still
+        // Twice, because the fabric's thread may have waited for a CPU in one of these pauses.
+        quiet = if still { quiet + 1 } else { 0 };
+        quiet == 2
     });
     settle(&nodes.a);
     settle(&nodes.b);

@@ -14,8 +14,16 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// # Panics
 /// If it does not end within [`PATIENCE`].
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    block_on_for(PATIENCE, future)
+}
+
+/// Runs a future that takes long, also without other work on the machine.
+///
+/// # Panics
+/// If it does not end within `patience`.
+pub fn block_on_for<T>(patience: Duration, future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let patient = async { tokio::time::timeout(PATIENCE, future).await };
+    let patient = async { tokio::time::timeout(patience, future).await };
     runtime.expect("a runtime").block_on(patient).expect("the operations end")
 }
 

@@ -54,7 +54,7 @@ impl Routed {
         })?;
         for (network, host) in hosts.iter().enumerate() {
             let port = format!("port{network}");
-            let [mac, routers] = [1, 2].map(|end| MacAddress([2, 0, 0, 0, end, network as u8]));
+            let (mac, routers) = (Self::host_mac(network), MacAddress([2, 0, 0, 0, 2, network as u8]));
             let end = |namespace, name, mac| VethEnd { namespace, name, mac, merge: true };
             veth::connect(end(host, Self::INTERFACE, mac), end(&router, &port, routers), DEFAULT_MTU)?;
             for ipv6 in [false, true] {
@@ -79,6 +79,29 @@ impl Routed {
     /// The error of `ip`.
     pub fn narrow(&self, mtu: u32) -> Result<()> {
         self.router.ip(&format!("link set port1 mtu {mtu}\n"))
+    }
+
+    /// Has another router take over for IPv4: the interfaces of the router have these MAC addresses from now on, and the hosts know
+    /// it, as from a gratuitous ARP.
+    ///
+    /// # Errors
+    /// The error of `ip`.
+    pub fn take_over(&self, macs: [MacAddress; 2]) -> Result<()> {
+        for (network, (host, mac)) in self.hosts.iter().zip(macs).enumerate() {
+            let (own, gateway) = (address(network, true, false), address(network, false, false));
+            // An interface with another address forgets its neighbours, the permanent ones included.
+            let [hosts, port] = [Self::host_mac(network).to_string(), format!("port{network}")];
+            self.router.ip(&format!(
+                "link set {port} address {mac}\nneigh replace {own} lladdr {hosts} dev {port} nud permanent\n"
+            ))?;
+            host.ip(&format!("neigh replace {gateway} lladdr {mac} dev veth0 nud permanent\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the MAC address of a host.
+    const fn host_mac(network: usize) -> MacAddress {
+        MacAddress([2, 0, 0, 0, 1, network as u8])
     }
 
     /// Has the router drop packets silently from now on.

@@ -12,7 +12,8 @@ use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::security::SecurityDrops;
-use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
+use transport_common::ulp::UlpCode;
+use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::ack::{AckHeader, Eack};
 use transport_common::wire::checksum::{checksum, sum_bytes};
@@ -92,8 +93,9 @@ impl Target {
         });
         let mut told = told_of_trouble(&before);
         told.insert(counter.name().to_owned(), foretold);
-        let mut now = told_of_trouble(&counters(&self.node));
-        now.insert(counter.name().to_owned(), counters(&self.node)[counter.name()]);
+        let all = counters(&self.node);
+        let mut now = told_of_trouble(&all);
+        now.insert(counter.name().to_owned(), all[counter.name()]);
         assert_eq!(now, told, "{what}");
         Ok(())
     }

@@ -151,7 +151,12 @@ fn status_and_connections(nodes: &Nodes) -> Result<()> {
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0]["local_cid"].to_string(), nodes.cid_a);
     assert_eq!((&rows[0]["managed"], &rows[0]["ordered"]), (&json!(true), &json!(true)));
-    let shown = nodes.b.json(&["conn", "show", &nodes.cid_b])?;
+    // The end that is connected to notes it a moment after the other end has its answer.
+    let mut shown = Value::Null;
+    wait_until("B has noted the connection", || {
+        shown = nodes.b.json(&["conn", "show", &nodes.cid_b]).unwrap_or_default();
+        shown["managed"] == true
+    });
     assert_eq!(shown["peer_cid"].to_string(), nodes.cid_a);
     assert_eq!(shown["peer_address"], nodes.pair.a.ipv4.to_string());
     assert_eq!(shown["data_tx"]["unacknowledged"], 0);
@@ -374,12 +379,13 @@ fn files_cross_both_ways_by_every_verb() -> Result<()> {
     let again = format!("{}:send.bin", nodes.cid_a);
     nodes.refused(&["cp", &path, &again], 5, "--overwrite")?;
     nodes.a.ok(&["cp", &path, &again, "--overwrite"])?;
-    nodes.refused(&["cp", &format!("{}:missing.bin", nodes.cid_a), "/tmp/"], 5, "missing.bin")?;
+    nodes.refused(&["cp", &format!("{}:missing.bin", nodes.cid_a), &nodes.path("")?], 5, "missing.bin")?;
     let (empty, _) = nodes.file("empty.bin", 0)?;
     nodes.a.ok(&["cp", &empty, &format!("{}:", nodes.cid_a)])?;
     assert_eq!(std::fs::metadata(inbox.join("empty.bin"))?.len(), 0);
-    let left = std::fs::read_dir(&inbox)?.count();
-    assert_eq!(left, 4, "three copies and an empty one, no remains of what failed");
+    wait_until("there are three copies and an empty one, and no remains of what failed", || {
+        std::fs::read_dir(&inbox).is_ok_and(|entries| entries.count() == 4)
+    });
     nodes.everything_is_given_back()
 }
 

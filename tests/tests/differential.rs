@@ -11,8 +11,10 @@ use rand::rngs::StdRng;
 use tiercel_tests::differential::{Decider, Harness, Kernel, Program, Source};
 use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
-use transport_common::connection::Entry;
+use transport_common::connection::{Endpoint, Entry, Path};
 use transport_common::counters::Counter;
+use transport_common::datapath::exchange::Answer;
+use transport_common::ids::Cid;
 use transport_common::queues::{Verb, WorkRequest};
 
 /// Number of frames to play, unless `DIFFERENTIAL_FRAMES` sets another. There are a quarter as many services of
@@ -62,6 +64,36 @@ fn kernel_and_host_agree_to_the_bit() -> Result<()> {
             }
         }
         harness.finish(&mut rng)
+    })
+}
+
+/// The next hop of a connection changes in the kernel as on the host, nothing else does, and only a request for this very
+/// connection changes it.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_next_hop_changes_in_the_kernel_as_on_the_host() -> Result<()> {
+    need_root();
+    const SLOT: usize = 5;
+    let namespace = Namespace::new()?;
+    let interface = interface(&namespace)?;
+    namespace.run(|| {
+        let mut kernel = Kernel::load(node(0), interface)?;
+        let mut host = HostNic::new(HostConfig::new(node(0)));
+        host.open(SLOT, &connection(0, SLOT));
+        kernel.set_entry(SLOT, host.entry(SLOT))?;
+        let of_this = host.entry(SLOT).connection.generation;
+        let path = Path { destination_mac: [2, 0, 0, 0, 0, 9], ..Path::default() };
+        for (cid, generation, expected) in
+            [(261, of_this, Answer::Gone), (5, of_this + 1, Answer::Gone), (5, of_this, Answer::Done)]
+        {
+            let request = Endpoint { path, local_cid: Cid(cid), ..Endpoint::default() };
+            let answer = kernel.set_next_hop(SLOT, &request, generation)?;
+            assert_eq!(answer, expected as u32, "CID {cid}, generation {generation}");
+            assert_eq!(host.set_next_hop(SLOT, &request, generation), expected == Answer::Done);
+            assert!(*kernel.entry(SLOT)? == *host.entry(SLOT), "CID {cid}, generation {generation}");
+        }
+        assert_eq!(host.entry(SLOT).connection.endpoint.path.destination_mac, path.destination_mac);
+        Ok(())
     })
 }
 

@@ -362,7 +362,7 @@ fn the_receive_directory_has_limits() -> Result<()> {
     refused(nodes.cp(&[fits, &nodes.to("2")])?, 0, "")?;
     refused(nodes.cp(&[fits, &nodes.to("3")])?, 5, "the receive directory holds")?;
     refused(nodes.cp(&["--overwrite", fits, &nodes.to("1")])?, 5, "does not let its peers replace files")?;
-    assert_eq!(nodes.names()?, ["1", "2"]);
+    wait_until("only what was taken is there", || nodes.names().is_ok_and(|names| names == ["1", "2"]));
     let status = nodes.b.json(&["status"])?;
     assert_eq!(status["receive_limits"]["max_file"], 1 << 20);
     assert_eq!(status["receive_limits"]["overwrite"], false);

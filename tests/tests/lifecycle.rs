@@ -1,7 +1,9 @@
 //! Start and end of nodes, as the kernel and the peer see them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -66,15 +68,15 @@ const NATIVE: u64 = 1;
 const GENERIC: u64 = 2;
 
 /// Returns what a killed node could leave visible on the machine: named namespaces, pins, interfaces.
-fn visible() -> Result<(String, Vec<String>)> {
+fn visible() -> Result<BTreeSet<String>> {
     let entries = |directory: &str| -> Vec<String> {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         entries.map(|entry| entry.path().display().to_string()).collect()
     };
-    let namespaces = std::process::Command::new("ip").args(["netns", "list"]).output()?;
-    let mut all = [entries("/sys/fs/bpf"), entries("/sys/class/net")].concat();
-    all.sort();
-    Ok((String::from_utf8_lossy(&namespaces.stdout).into_owned(), all))
+    let namespaces = std::process::Command::new("ip").args(["netns", "list"]).output()?.stdout;
+    let namespaces = String::from_utf8_lossy(&namespaces).into_owned();
+    let all = [entries("/sys/fs/bpf"), entries("/sys/class/net")].concat().into_iter();
+    Ok(all.chain(namespaces.lines().map(|line| format!("namespace {line}"))).collect())
 }
 
 /// Returns whether a BPF program with this id is loaded, attached or not.
@@ -106,7 +108,8 @@ fn kill_9_leaves_nothing_and_the_peer_goes_on() -> Result<()> {
 
     assert_eq!(program_on(&nodes.pair.b)?, None, "the kernel detached it");
     wait_until("the kernel unloads the program", || !is_loaded(id));
-    assert_eq!(visible()?, before);
+    // Other programs of the machine make and remove things as well.
+    wait_until("nothing is left behind", || visible().is_ok_and(|now| now.is_subset(&before)));
     wait_until("A has noticed", || {
         nodes.a.json(&["stats"]).is_ok_and(|stats| stats["connection_manager"]["peer_died"] == 1)
     });
@@ -145,7 +148,10 @@ fn terminate_and_down_end_in_order() -> Result<()> {
     wait_until("A has noticed", || {
         nodes.a.json(&["stats"]).is_ok_and(|stats| stats["connection_manager"]["closed_by_peer"] == 1)
     });
-    assert_eq!(nodes.a.json(&["conn", "list"])?, Value::Array(Vec::new()));
+    // Then there is a grace period for its packets, and after that it is gone.
+    wait_until("A has given the connection up", || {
+        nodes.a.json(&["conn", "list"]).is_ok_and(|list| list == Value::Array(Vec::new()))
+    });
 
     nodes.a.ok(&["down"])?;
     // When `down` returns, the interface and the name are free.
@@ -277,20 +283,32 @@ fn a_silent_peer_is_given_up() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn an_idle_connection_survives_an_outage_of_four_fifths_of_its_patience() -> Result<()> {
     need_root();
-    let nodes = TwoProcesses::up(&[])?;
-    nodes.move_data()?;
-    assert_eq!(nodes.a.json(&["conn", "show", &nodes.cid])?["session"]["patience_ms"], 5000);
-    nodes.pair.b.ip("link set veth0 down\n")?;
-    // The length of the outage is what is tried here.
-    std::thread::sleep(std::time::Duration::from_secs(4));
-    nodes.pair.b.ip("link set veth0 up\n")?;
-    // Longer than the patience after the last sign of life before the outage.
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    for node in [&nodes.a, &nodes.b] {
-        let status = node.json(&["status"])?;
-        assert_eq!(status["connection_manager"]["sessions"], 1, "{}", status["events"]);
+    const OUTAGE: Duration = Duration::from_secs(4);
+    /// An outage may take so much longer, which leaves the rest of the patience to the signs of life.
+    const SLACK: Duration = Duration::from_millis(300);
+    for _ in 0..5 {
+        let nodes = TwoProcesses::up(&[])?;
+        nodes.move_data()?;
+        assert_eq!(nodes.a.json(&["conn", "show", &nodes.cid])?["session"]["patience_ms"], 5000);
+        let begun = Instant::now();
+        nodes.pair.b.ip("link set veth0 down\n")?;
+        // The length of the outage is what is tried here.
+        std::thread::sleep(OUTAGE.saturating_sub(begun.elapsed()));
+        nodes.pair.b.ip("link set veth0 up\n")?;
+        let took = begun.elapsed();
+        if took > OUTAGE + SLACK {
+            println!("the machine made it an outage of {took:?}: another try");
+            continue;
+        }
+        // Longer than the patience after the last sign of life before the outage.
+        std::thread::sleep(Duration::from_secs(3));
+        for node in [&nodes.a, &nodes.b] {
+            let status = node.json(&["status"])?;
+            assert_eq!(status["connection_manager"]["sessions"], 1, "{}", status["events"]);
+        }
+        return nodes.move_data();
     }
-    nodes.move_data()
+    panic!("each outage was longer than {OUTAGE:?} by more than {SLACK:?}");
 }
 
 /// With `--reconnect`, another connection takes the place of one that was lost.
@@ -301,7 +319,7 @@ fn a_lost_connection_is_set_up_again_on_request() -> Result<()> {
     let mut nodes = TwoProcesses::up(&[])?;
     nodes.a.ok(&["conn", "close", &nodes.cid])?;
     let peer = nodes.pair.b.ipv4.to_string();
-    let connect = ["conn", "connect", &peer, "--reconnect", "--patience", "1s", "--cc", "newreno"];
+    let connect = ["conn", "connect", &peer, "--reconnect", "--patience", "3s", "--cc", "newreno"];
     let lost = nodes.a.json(&connect)?["local_cid"].to_string();
     nodes.pair.b.ip("link set veth0 down\n")?;
     let number: u64 = lost.parse()?;
@@ -310,14 +328,15 @@ fn a_lost_connection_is_set_up_again_on_request() -> Result<()> {
         nodes.a.json(&["status"]).is_ok_and(|status| away(&status))
     });
     nodes.pair.b.ip("link set veth0 up\n")?;
+    let mut other = String::new();
     wait_until("another takes its place", || {
         nodes.a.json(&["conn", "list"]).is_ok_and(|list| {
             let one = &list[0];
-            one["managed"] == true && one["congestion"]["algorithm"] == "newreno"
+            other = one["local_cid"].to_string();
+            other != lost && one["managed"] == true && one["congestion"]["algorithm"] == "newreno"
         })
     });
-    nodes.cid = nodes.a.json(&["conn", "list"])?[0]["local_cid"].to_string();
-    assert_ne!(nodes.cid, lost);
+    nodes.cid = other;
     nodes.move_data()?;
     let old = nodes.a.run(&["conn", "show", &lost])?;
     assert!(old.stderr.contains(&format!("connection {} took its place", nodes.cid)), "{}", old.stderr);
@@ -445,7 +464,7 @@ fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
         let write = deaf.write(&regions.local, 0, regions.remote.key(), 0, 64);
         let both = async {
             while counter(&nodes.a, Counter::DropReplay) == 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // The order matters: packets that A still sends must not reach the restarted B.
             Ok::<_, transport_user::Error>((nodes.a.reset(CID_A).await?, nodes.b.reset(CID_B).await?))
@@ -482,6 +501,37 @@ fn looking_for_a_neighbour_holds_up_nobody() -> Result<()> {
     assert!(turns.get() > 100, "{}", turns.get());
     let found = block_on(node.next_hop(pair.b.ipv4.into()))?;
     assert_eq!(found, node.resolve(pair.b.ipv4.into())?);
+    Ok(())
+}
+
+/// A process that the application forks has copies of all its descriptors. Nevertheless the interface is free when `down` returns.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_forked_process_does_not_keep_the_program_attached() -> Result<()> {
+    need_root();
+    let pair = Pair::direct()?;
+    let node = node(&pair.a, EngineOptions::default(), Setup::default())?;
+    assert!(program_on(&pair.a)?.is_some());
+    // SAFETY: the child makes two kinds of system calls, which are async-signal-safe, and ends with its parent.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            loop {
+                libc::pause();
+            }
+        }
+        child
+    };
+    assert!(child > 0, "{}", std::io::Error::last_os_error());
+    node.down();
+    let left = program_on(&pair.a);
+    // SAFETY: the status is not asked for; the child has not been waited for, so the number is its own.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert_eq!(left?, None);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! The memory of nodes: operations across the ends of its banks, the longest operations, and sizes that are refused.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use tiercel_tests::checks::{self, pattern, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
@@ -147,6 +149,8 @@ fn holds(region: &MemoryRegion, at: u64, length: u64, piece: &[u8]) -> bool {
 fn an_operation_of_one_gibibyte() -> Result<()> {
     need_root();
     const IMMEDIATE: u32 = 0xfeed_f00d;
+    // A busy machine may move less than 20 MB in a second.
+    const PATIENCE: Duration = Duration::from_secs(300);
     let setup = Setup { memory: Some(GIB + 1), ..Setup::default() };
     let nodes = TwoNodes::up(Pair::direct()?, setup)?;
     assert_eq!(nodes.a.stats()?.pools.memory, GIB + BANK_BYTES as u64, "whole banks");
@@ -159,7 +163,7 @@ fn an_operation_of_one_gibibyte() -> Result<()> {
         local.write(from + at, &piece[..piece.len().min((GIB - at) as usize)])?;
     }
     nodes.at_b.post_receive(&remote, 0, 1, 4)?;
-    let (written, received) = checks::block_on(async {
+    let (written, received) = checks::block_on_for(PATIENCE, async {
         let write = nodes.at_a.write_immediate(&local, from, remote.key(), to, GIB, IMMEDIATE);
         tokio::join!(write, nodes.at_b.receive())
     });
@@ -172,7 +176,7 @@ fn an_operation_of_one_gibibyte() -> Result<()> {
     for at in (0..GIB).step_by(other.len()) {
         remote.write(to + at, &other[..other.len().min((GIB - at) as usize)])?;
     }
-    checks::block_on(nodes.at_a.read(&local, from, remote.key(), to, GIB))?;
+    checks::block_on_for(PATIENCE, nodes.at_a.read(&local, from, remote.key(), to, GIB))?;
     assert!(holds(&local, from, GIB, &other), "READ");
     assert_eq!((read(&local, 0, from), read(&local, from + GIB, 3)), (vec![0; 5], vec![0; 3]));
     Ok(())

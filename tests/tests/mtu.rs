@@ -8,7 +8,8 @@ use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
 use tiercel_tests::raw_peer::RawPeer;
 use tiercel_tests::{Host, Pair, need_root};
-use transport_common::ulp::rdma::{Aeth, UlpCode};
+use transport_common::ulp::UlpCode;
+use transport_common::ulp::rdma::Aeth;
 use transport_user::{
     Access, AttachMode, Error, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, NATIVE_MTU, Node,
     NodeOptions, OpenConnection,

@@ -47,7 +47,7 @@ const WITH_FAULTS: [&str; 15] = [
 /// A target that keeps as many answers as it can, while their initiator acknowledges late and nothing times out.
 const ANSWERS_FULL: [&str; 1] = ["answers_full"];
 /// What a full completion queue does while its connection lives, and when its connection is closed.
-const FULL_QUEUES: [&str; 2] = ["completion_queue_full", "receives_lost"];
+const FULL_QUEUES: [&str; 2] = ["completion_queue_full", "receives_blocked"];
 const FULL_QUEUES_CLOSED: [&str; 1] = ["ends_lost"];
 
 /// Returns the seeds of one run: that of the environment, or the given number of seeds.

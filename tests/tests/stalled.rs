@@ -93,6 +93,35 @@ impl Nodes {
     }
 }
 
+/// A trace of B whose file lies on a disk that stalls. The fields are dropped in this order: while the disk stalls, nodes do not
+/// end that wait for it.
+struct StalledTrace {
+    trace: Running,
+    volume: Volume,
+    nodes: Nodes,
+    /// A file to copy.
+    big: PathBuf,
+    /// The file of the trace.
+    file: PathBuf,
+}
+
+impl StalledTrace {
+    /// Begins a trace that may take so long, and then has its disk stall.
+    fn begin(duration: &str) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let inbox = directory.path().join("inbox");
+        fs::create_dir(&inbox)?;
+        let nodes = Nodes::up(directory, inbox)?;
+        // If something fails here, it is dropped before the nodes as well.
+        let volume = Volume::mount(nodes.directory.path())?;
+        let big = nodes.file("big", 32 << 20)?;
+        let file = volume.path().join("run.trace");
+        let trace = nodes.trace(&["--duration", duration], &file)?;
+        volume.freeze()?;
+        Ok(Self { trace, volume, nodes, big, file })
+    }
+}
+
 /// A process that is killed when the test ends.
 struct Running(Child);
 
@@ -159,21 +188,12 @@ fn a_stalled_disk_stops_nothing_else() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
     need_root();
-    let directory = TempDir::new()?;
-    let inbox = directory.path().join("inbox");
-    fs::create_dir(&inbox)?;
-    let nodes = Nodes::up(directory, inbox)?;
-    // It is dropped before the nodes, which do not end while they wait for it.
-    let volume = Volume::mount(nodes.directory.path())?;
-    let big = nodes.file("big", 32 << 20)?;
-    let file = volume.path().join("run.trace");
-    let mut trace = nodes.trace(&["--duration", "3000s"], &file)?;
-    volume.freeze()?;
-
+    let mut stalled = StalledTrace::begin("3000s")?;
+    let StalledTrace { trace, volume, nodes, big, file } = &mut stalled;
     // The writer has a buffer, so it goes on for a while. Each copy makes more runs than the writer takes before it says so.
     let (mut runs, mut copies) = (None, 0);
     loop {
-        nodes.copy(&big, &format!("copy-{copies}"))?;
+        nodes.copy(big, &format!("copy-{copies}"))?;
         let now = nodes.traced()?["runs"].as_u64().context("a trace is being recorded")?;
         if runs.replace(now) == Some(now) {
             break;
@@ -189,14 +209,14 @@ fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
     while nodes.traced()?["lost"] == 0 {
         copies += 1;
         ensure!(copies < 40, "nothing is lost, although nothing is written");
-        nodes.copy(&big, &format!("copy-{copies}"))?;
+        nodes.copy(big, &format!("copy-{copies}"))?;
     }
     trace.0.kill()?;
     trace.0.wait()?;
     wait_until("the node ends the trace", || nodes.traced_is("writing"));
     let ended = nodes.traced()?;
     nodes.work()?;
-    nodes.copy(&big, "after")?;
+    nodes.copy(big, "after")?;
     let next = nodes.directory.path().join("next.trace");
     let again = ["trace", "--duration", "200ms", "--out", text(&next)?];
     let busy = quickly(nodes.b.socket(), &again)?;
@@ -204,7 +224,7 @@ fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
 
     volume.thaw()?;
     wait_until("the trace is complete", || nodes.traced().is_ok_and(|trace| trace.is_null()));
-    let written = fs::read(&file)?;
+    let written = fs::read(file)?;
     let end = ChunkHead { kind: ChunkKind::END, bytes: 16 };
     assert_eq!(written[written.len() - 16 - ChunkHead::LEN..][..ChunkHead::LEN], end.to_bytes());
     let lost = u64::from_le_bytes(written[written.len() - 8..].try_into()?);
@@ -218,22 +238,14 @@ fn a_stalled_file_of_a_trace_stops_nothing_else() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_trace_ends_in_time_although_its_file_stalls() -> Result<()> {
     need_root();
-    let directory = TempDir::new()?;
-    let inbox = directory.path().join("inbox");
-    fs::create_dir(&inbox)?;
-    let nodes = Nodes::up(directory, inbox)?;
-    // It is dropped before the nodes, which do not end while they wait for it.
-    let volume = Volume::mount(nodes.directory.path())?;
-    let big = nodes.file("big", 32 << 20)?;
-    let file = volume.path().join("run.trace");
-    let mut trace = nodes.trace(&["--duration", "5s"], &file)?;
-    volume.freeze()?;
-    nodes.copy(&big, "before")?;
+    let mut stalled = StalledTrace::begin("5s")?;
+    let StalledTrace { trace, volume, nodes, big, .. } = &mut stalled;
+    nodes.copy(big, "before")?;
     wait_until("the recording ends", || nodes.traced_is("writing"));
     let ended = nodes.traced()?;
     // More than the ring has room for.
     for number in 0..4 {
-        nodes.copy(&big, &format!("after-{number}"))?;
+        nodes.copy(big, &format!("after-{number}"))?;
     }
     volume.thaw()?;
     let mut said = String::new();

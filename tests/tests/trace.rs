@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use tiercel_tests::checks::{block_on, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
+use tiercel_tests::routed::Routed;
+use tiercel_tests::veth::MacAddress;
 use tiercel_tests::{Pair, need_root};
 use trace_replay::{Decisions, Summary, TraceReader};
 use transport_common::ids::Cid;
@@ -128,7 +130,7 @@ fn one_trace_at_a_time_into_new_files() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_million_events_of_a_fast_link() -> Result<()> {
     const EVENTS: u64 = 1_000_000;
-    const PATIENCE: Duration = Duration::from_secs(120);
+    const PATIENCE: Duration = Duration::from_secs(300);
     need_root();
     let directory = TempDir::new()?;
     let file = directory.path().join("trace");
@@ -170,6 +172,29 @@ fn a_million_events_of_a_fast_link() -> Result<()> {
     Ok(())
 }
 
+/// The next hop of a connection changes while a trace is taken. That is no decision of the datapath, and the replay follows it.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_next_hop_that_changes_is_replayed() -> Result<()> {
+    need_root();
+    let directory = TempDir::new()?;
+    let file = directory.path().join("trace");
+    let routed = Routed::new()?;
+    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
+    a.connect(&b)?;
+    let tracing = a.node.trace(options(&file))?;
+    a.there_and_back(&b)?;
+    routed.take_over([0x98, 0x99].map(|last| MacAddress([2, 0, 0, 0, 0, last])))?;
+    a.wait_for_event(" is now 02:00:00:00:00:98 instead of ");
+    a.there_and_back(&b)?;
+    let report = tracing.stop()?;
+    let summary = replay(&file)?;
+    println!("{report:?}\n{summary:?}");
+    assert_eq!((report.lost, summary.abandoned), (0, 0));
+    assert!(summary.events > 100 && summary.connections_compared >= 2, "too few to say anything");
+    Ok(())
+}
+
 /// Checks that the replay reports any change in a trace, and its place. A replay that cannot fail would prove
 /// nothing.
 #[test]
@@ -196,7 +221,7 @@ fn a_trace_that_was_changed_diverges() -> Result<()> {
         Decisions::replay(&mut TraceReader::new(&*changed)?, |_| {}).expect_err("a run is missing");
     }
     for event in [whole.before, whole.before + whole.events / 2, last] {
-        for tag in [Tag::Context, Tag::Step, Tag::Lock, Tag::Count, Tag::End] {
+        for tag in [Tag::Context, Tag::Step, Tag::NextHop, Tag::Lock, Tag::Count, Tag::End] {
             let Some(changed) = changed(&trace, event, tag) else { continue };
             let replayed = Decisions::replay(&mut TraceReader::new(&*changed)?, |_| {});
             let error = replayed.expect_err(tag.name()).to_string();

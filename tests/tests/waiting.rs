@@ -143,6 +143,7 @@ fn an_interrupt_ends_a_trace_of_a_stopped_node() -> Result<()> {
     let mut trace = begun(&a, &["trace", "--duration", "3000s", "--out", file])?;
     let traced = || a.json(&["status"]).map(|status| status["trace"].clone());
     wait_until("it is recorded", || traced().is_ok_and(|trace| trace["state"] == "recording"));
+    takes_interrupts(&trace);
     a.signal(libc::SIGSTOP)?;
     interrupt(&trace);
     wait_until("the command ends", || trace.try_wait().is_ok_and(|ended| ended.is_some()));

@@ -98,7 +98,8 @@ pub enum Counter {
     LockTimeout,
     /// A reply could not be built in the received frame. The engine sends it.
     ReplyByEngine,
-    /// A completion had to wait, because the application's completion queue was full.
+    /// A completion, or a message of the peer that would cause one, had to wait, because the application's completion
+    /// queue was full.
     CompletionQueueFull,
     /// A connection was given up because its table of transactions was broken. No input can do that: it is a defect of
     /// Tiercel, or of the machine's memory.

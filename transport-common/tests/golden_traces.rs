@@ -9,7 +9,7 @@ use transport_common::counters::Counter;
 use transport_common::ids::Psn;
 use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 use transport_common::wire::PacketType;
 use transport_common::wire::resync::ResyncCode;
 

@@ -16,8 +16,8 @@ use transport_common::congestion::settings::Settings;
 use transport_common::hardware_clock::{CardTime, ClockPage, Relation};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, NodePage, QueuePair, Queues, ReceiveRequest, SLEEPERS_SLACK, Slot,
-    WorkRequest,
+    COMPLETION_QUEUE_DEPTH, Completion, NodePage, QueuePair, Queues, Readiness, ReceiveRequest,
+    SLEEPERS_SLACK, Slot, WorkRequest,
 };
 use transport_common::shared::Lock;
 use transport_common::units::Picoseconds;
@@ -204,7 +204,7 @@ fn ask_while_a_receive_is_posted(ask: fn(&QueuePair)) {
         let pair = page::<QueuePair>();
         let kernel = start(&pair, move |pair| {
             ask(pair);
-            pair.receive_producer() == 1
+            pair.readiness(0) == Readiness::Ready
         });
         let rings = pair.post_receive(0, ReceiveRequest { wr_id: 7, ..ReceiveRequest::default() });
         let seen = kernel.join().unwrap();
@@ -221,6 +221,39 @@ fn receive_for_a_held_request_is_noticed() {
 #[should_panic(expected = "nobody delivers the held request")]
 fn question_without_a_barrier_is_found() {
     ask_while_a_receive_is_posted(|pair| pair.receive_wanted.store(1, Release));
+}
+
+/// The kernel fills the completion queue, asks for a place and looks again. The application takes a completion and looks
+/// whether its place is asked for.
+fn ask_while_a_completion_is_taken(ask: fn(&QueuePair)) {
+    const FIRST: u32 = 0u32.wrapping_sub(COMPLETION_QUEUE_DEPTH as u32 - 1);
+    loom::model(move || {
+        let pair = page::<QueuePair>();
+        let _ = pair.post_receive(0, ReceiveRequest::default());
+        pair.completion_consumer.store(FIRST, Relaxed);
+        let kernel = start(&pair, move |pair| {
+            assert!(pair.complete(completion(1)), "one place is left");
+            let ready = |pair: &QueuePair| pair.readiness(0) == Readiness::Ready;
+            ready(pair) || {
+                ask(pair);
+                ready(pair)
+            }
+        });
+        let rings = pair.take_completions(FIRST.wrapping_add(1));
+        let seen = kernel.join().unwrap();
+        assert!(rings || seen, "nobody delivers the held request");
+    });
+}
+
+#[test]
+fn place_for_a_held_request_is_noticed() {
+    ask_while_a_completion_is_taken(|pair| pair.set_receive_wanted(1));
+}
+
+#[test]
+#[should_panic(expected = "nobody delivers the held request")]
+fn question_for_a_place_without_a_barrier_is_found() {
+    ask_while_a_completion_is_taken(|pair| pair.receive_wanted.store(1, Release));
 }
 
 /// The application's sends, and the node page.

@@ -16,7 +16,6 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::{classifier, raw_tracepoint, xdp};
 use aya_ebpf::programs::{RawTracePointContext, TcContext, XdpContext};
 use platform::Xdp;
-use transport_common::datapath::exchange::Answer;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
 use transport_common::tape::{Recorded, RunKind};
 
@@ -121,12 +120,11 @@ pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
     send(turn)
 }
 
-/// Run directly by the node. Copies a connection between its slot and the map that the node sees, under the
-/// connection's lock.
+/// Run directly by the node. Copies a connection between its slot and the map that the node sees, or changes its next hop,
+/// under the connection's lock.
 #[xdp]
 pub fn exchange(ctx: XdpContext) -> u32 {
-    let answer = if exchange::carry_out(&ctx) { Answer::Done } else { Answer::Failed };
-    answer as u32
+    exchange::carry_out(&ctx) as u32
 }
 
 /// Attached at the entries to the stack where the card takes no frames from XDP: on the loopback device, it passes the

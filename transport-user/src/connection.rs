@@ -14,6 +14,7 @@ use crate::congestion::CongestionControl;
 use crate::connections::Core;
 use crate::error::Error;
 use crate::info::{ConnectionInfo, ConnectionState};
+use crate::mac::Mac;
 use crate::operation_error::{OperationError, PostError};
 use crate::parameters::Ulp;
 use crate::queue_pair::{Keep, Operation, Outcome};
@@ -113,6 +114,16 @@ impl Connection {
     /// outstanding fit it, too.
     pub(crate) fn narrow(&self, mtu: u32) -> bool {
         self.core.narrow(mtu)
+    }
+
+    /// Returns whether it follows its next hop.
+    pub(crate) fn follows_next_hop(&self) -> bool {
+        self.core.follows_next_hop()
+    }
+
+    /// Sends all packets to this next hop from now on, if it is the connection with this generation. Returns whether it is.
+    pub(crate) fn set_next_hop(&self, generation: u32, mac: Mac) -> Result<bool, Error> {
+        self.core.set_next_hop(generation, mac)
     }
 
     pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {

@@ -17,6 +17,7 @@ use crate::congestion::{CongestionControl, Placement};
 use crate::error::Error;
 use crate::grace::Ticket;
 use crate::info::{ConnectionInfo, ConnectionState, Device};
+use crate::mac::Mac;
 use crate::maps::closed_connection;
 use crate::parameters::{OpenConnection, Ulp};
 use crate::poller::Look;
@@ -47,6 +48,8 @@ pub(crate) struct Core {
     heir: Mutex<Option<oneshot::Sender<CidReservation>>>,
     /// The options with which it was opened.
     origin: OpenConnection,
+    /// MAC address of the next hop to which it sends.
+    next_hop: Mutex<Mac>,
     /// Number of futures that wait for something for which the poller must look.
     interest: AtomicUsize,
     closing: Closing,
@@ -113,6 +116,7 @@ impl Core {
             released: AtomicBool::new(false),
             heir: Mutex::default(),
             origin: open.with_cid(config.local_cid),
+            next_hop: Mutex::new(open.peer_mac),
             interest: AtomicUsize::new(0),
             closing: Closing::default(),
             retiring: Mutex::new(None),
@@ -140,6 +144,23 @@ impl Core {
     /// outstanding fit it, too.
     pub(crate) fn narrow(&self, mtu: u32) -> bool {
         self.queues().narrow(self.qp(), self.origin.segment_at(mtu))
+    }
+
+    /// Returns whether it follows its next hop.
+    pub(crate) fn follows_next_hop(&self) -> bool {
+        self.origin.follow_next_hop
+    }
+
+    /// Sends all packets to this next hop from now on. Returns false if the connection with this number among those that have
+    /// used the slot has ended.
+    pub(crate) fn set_next_hop(&self, generation: u32, mac: Mac) -> Result<bool, Error> {
+        let mut next_hop = self.next_hop.lock().expect("no panic under the lock");
+        let changed = self.shared.maps.set_next_hop(self.slot, (self.local_cid, generation), mac);
+        let changed = changed.map_err(|e| Error::system("change the next hop of a connection", e))?;
+        if changed {
+            *next_hop = mac;
+        }
+        Ok(changed)
     }
 
     /// Rings the doorbell: notifies the engine that something was posted.
@@ -390,9 +411,10 @@ impl Core {
     }
 
     /// Returns the options to open the connection again from its initial state: with the sequence numbers on which
-    /// both ends agreed, without a received IV, and with the congestion control that was last set.
+    /// both ends agreed, without a received IV, and with the congestion control and the next hop that were last set.
     pub(crate) fn anew(&self) -> OpenConnection {
         let mut open = self.origin.with_cid(self.local_cid);
+        open.peer_mac = *self.next_hop.lock().expect("no panic under the lock");
         open.security.remote_time = None;
         open.tuning.congestion = self.congestion();
         open

@@ -6,6 +6,7 @@
 //! | the MAC address | it goes down: the XDP programs and all connections have the old one |
 //! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; older ones send shorter packets, or end if longer ones are outstanding ([`crate::connection_manager`]) |
 //! | the name, the addresses | it knows the new ones |
+//! | its neighbours, routes | connections take over the next hop that they have now ([`crate::connection_manager`]) |
 //! | up, down, the carrier | it goes on: connections end by themselves if they wait too long |
 //! | the number of queues, offloads | it goes on: the programs do not depend on them (exceptions: [`crate::receive_queues`], [`crate::gro`]) |
 
@@ -17,7 +18,7 @@ use crate::error::Error;
 use crate::gro;
 use crate::info::Device;
 use crate::mac::Mac;
-use crate::netlink::events::Events;
+use crate::netlink::events::{self, Events};
 use crate::netlink::{AddressState, Interface, Netlink, OwnAddress};
 use crate::segmentation::{max_segment, node_mtu};
 use crate::watch::Lost;
@@ -29,6 +30,8 @@ const NEWS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Link {
     events: Events,
+    /// The notices about neighbours and routes.
+    next_hops: Events,
     device: RwLock<Arc<Device>>,
     /// MTU of the options, bytes.
     mtu: Option<u32>,
@@ -40,8 +43,15 @@ pub(crate) struct Link {
 impl Link {
     /// Begins to follow an interface of the calling thread's network namespace.
     pub(crate) fn new(device: Device, mtu: Option<u32>, needs_gro: bool) -> Result<Self, Error> {
-        let events = Events::open().map_err(|e| Error::system("open a netlink socket", e))?;
-        Ok(Self { events, device: RwLock::new(Arc::new(device)), mtu, needs_gro, news: Mutex::default() })
+        let open = |groups| Events::open(groups).map_err(|e| Error::system("open a netlink socket", e));
+        Ok(Self {
+            events: open(&events::INTERFACES)?,
+            next_hops: open(&events::NEXT_HOPS)?,
+            device: RwLock::new(Arc::new(device)),
+            mtu,
+            needs_gro,
+            news: Mutex::default(),
+        })
     }
 
     /// Returns the device as it is now.
@@ -52,6 +62,11 @@ impl Link {
     /// Returns what has changed since the last call, as sentences.
     pub(crate) fn take_news(&self) -> Vec<String> {
         self.news.lock().expect("no panic under the lock").drain(..).collect()
+    }
+
+    /// Returns whether neighbours or routes may have changed since the last call, of whatever interface.
+    pub(crate) fn next_hops_changed(&self) -> bool {
+        self.next_hops.changed()
     }
 
     /// Looks at the interface if something has changed. Returns why the node cannot go on, if so.

@@ -191,6 +191,16 @@ impl Attachment {
     }
 }
 
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // To close the descriptor is not enough: a process that the application forks has a copy of it, until it executes
+        // another program.
+        if let Err(error) = bpf_call::detach_link(self.link.descriptor()) {
+            tracing::warn!(%error, "cannot detach the node's program");
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Link {
     /// The link of the wire program.

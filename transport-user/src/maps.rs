@@ -20,11 +20,13 @@ use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::{Answer, Direction};
 use transport_common::hardware_clock::ClockPage;
+use transport_common::ids::Cid;
 use transport_common::queues::{
     BANK_BYTES, BANK_GUARD, CONNECTIONS, NodePage, QueuePair, REGIONS, Region, Slot,
 };
 
 use crate::error::Error;
+use crate::mac::Mac;
 
 /// An array map of `T` that is mapped into this process's memory.
 ///
@@ -79,19 +81,21 @@ pub(crate) fn closed_connection() -> Box<Entry> {
     bytemuck::zeroed_box()
 }
 
-/// Copies connections into and out of their slots, one at a time.
+/// Copies connections into and out of their slots, and changes their next hops, one at a time.
 struct Exchanger {
     program: OwnedFd,
     page: Mapping<Exchange>,
 }
 
 impl Exchanger {
-    fn carry_out(&self, slot: usize, direction: Direction) -> io::Result<()> {
+    /// Returns whether the slot has the connection of the request. If the request is for any connection, it has.
+    fn carry_out(&self, slot: usize, direction: Direction) -> io::Result<bool> {
         let page = self.page.get(0);
         page.slot.store(slot as u32, Relaxed);
         page.direction.store(direction as u32, Relaxed);
-        if bpf_call::run_once(self.program.as_fd())? == Answer::Done as u32 {
-            return Ok(());
+        let answer = bpf_call::run_once(self.program.as_fd())?;
+        if answer == Answer::Done as u32 || answer == Answer::Gone as u32 {
+            return Ok(answer == Answer::Done as u32);
         }
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("connection slot {slot} stays locked")))
     }
@@ -178,7 +182,27 @@ impl Maps {
         // SAFETY: source and destination are two different entries, and the datapath reads the page only during
         // `carry_out`.
         unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).entry.as_ptr(), 1) };
-        exchanger.carry_out(slot, Direction::Write)
+        exchanger.carry_out(slot, Direction::Write).map(drop)
+    }
+
+    /// Gives the connection with this CID and generation in `slot` another next hop, under its lock. Returns false if the slot
+    /// has another connection, or none.
+    pub(crate) fn set_next_hop(
+        &self,
+        slot: usize,
+        (cid, generation): (Cid, u32),
+        next_hop: Mac,
+    ) -> io::Result<bool> {
+        let exchanger = self.exchanger.lock().expect("no panic under the lock");
+        let request = exchanger.page.get(0).entry.as_ptr();
+        // SAFETY: the entry is valid, the lock keeps other requests out, and the datapath reads the page only during
+        // `carry_out`.
+        unsafe {
+            (*request).connection.generation = generation;
+            (*request).connection.endpoint.local_cid = cid;
+            (*request).connection.endpoint.path.destination_mac = next_hop.0;
+        }
+        exchanger.carry_out(slot, Direction::NextHop)
     }
 
     /// Returns the value of a counter, summed over all CPUs.

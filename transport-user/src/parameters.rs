@@ -84,6 +84,8 @@ pub struct OpenConnection {
     pub peer_address: IpAddr,
     /// MAC address of the next hop towards the peer.
     pub peer_mac: Mac,
+    /// Whether a connection manager of the node gives the connection another next hop when the kernel's neighbour table has one.
+    pub follow_next_hop: bool,
     /// 802.1Q tag control information for frames to the peer. `None` if frames have no tag.
     pub vlan_tci: Option<u16>,
     /// Whether requests are delivered and completed in the order of their RSNs (F-5-1).
@@ -218,13 +220,14 @@ impl Default for Tuning {
 
 impl OpenConnection {
     /// Makes the parameters of an ordered plaintext connection with SPI 1 in both directions, sequence numbers
-    /// from 0 and default tuning.
+    /// from 0 and default tuning. It keeps its next hop.
     pub fn new(peer_cid: Cid, peer_address: IpAddr, peer_mac: Mac) -> Self {
         Self {
             local_cid: LocalCid::Any,
             peer_cid,
             peer_address,
             peer_mac,
+            follow_next_hop: false,
             vlan_tci: None,
             ordered: true,
             ulp: Ulp::Rdma,

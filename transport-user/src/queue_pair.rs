@@ -465,6 +465,8 @@ impl Queues {
             }
         }
         if consumer != first {
+            // No message waits for these places: while a receive is posted, the ring has room for its completion
+            // (`may_complete`). So the barrier of `QueuePair::take_completions` is not needed.
             qp.completion_consumer.store(consumer, Release);
         }
         if let Some(complete) = complete.filter(|_| !held) {

@@ -8,7 +8,6 @@ use transport_common::connection::{Entry, RESPONSES, TRANSACTIONS};
 use transport_common::ids::Rsn;
 use transport_common::queues::{QueuePair, SEND_QUEUE_DEPTH};
 use transport_common::transaction::{RequestState, ResponseState, Transaction, TransactionState};
-use transport_common::ulp::rdma;
 
 /// The transactions of a connection that have not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +173,7 @@ fn initiated(entry: &Entry, queues: &QueuePair) -> Vec<InitiatorTransaction> {
         let t: &Transaction = &entry.tables.transactions[rsn as usize % TRANSACTIONS];
         let pull = match t.state {
             TransactionState::Submitted => {
-                rdma::is_pull(queues.send[rsn as usize % SEND_QUEUE_DEPTH].load().opcode)
+                queues.send[rsn as usize % SEND_QUEUE_DEPTH].load().opcode.is_pull()
             }
             _ => t.pull != 0,
         };

@@ -77,8 +77,9 @@ use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::congestion::histogram::{BUCKETS, DELAYS, DelayHistogram};
 use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::{Parameters, State};
+use transport_common::connection::{Endpoint, Parameters, State};
 use transport_common::counters::Counter;
+use transport_common::datapath::exchange::set_next_hop;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
@@ -289,6 +290,15 @@ impl HostNic {
         self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, State::Open as u32);
     }
 
+    /// Sends the packets of `slot` to the next hop of `request` from now on. Returns false if the slot has another connection
+    /// than that of the request: see [`set_next_hop`].
+    ///
+    /// # Panics
+    /// Panics if there is no such slot.
+    pub fn set_next_hop(&mut self, slot: usize, request: &Endpoint, generation: u32) -> bool {
+        set_next_hop(&mut self.card.connections.entry_mut(slot).connection, request, generation)
+    }
+
     /// Changes the congestion control of `slot`. The change takes effect at the next service of the connection.
     /// Returns false while an earlier change is still pending.
     pub fn set_congestion(&mut self, slot: usize, settings: Settings) -> bool {
@@ -359,12 +369,14 @@ impl HostNic {
         Ok(())
     }
 
-    /// Takes the oldest completion of `slot`.
+    /// Takes the oldest completion of `slot`. Rings the doorbell if something waits for its place.
     pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
         let queues = self.card.connections.queue_pair(slot);
         let consumer = queues.completion_consumer.load(Ordering::Relaxed);
         let completion = queues.completion(consumer)?;
-        queues.completion_consumer.store(consumer.wrapping_add(1), Ordering::Release);
+        if queues.take_completions(consumer.wrapping_add(1)) {
+            self.card.doorbells.ring(slot as u32);
+        }
         Some(completion)
     }
 

@@ -1,9 +1,9 @@
 //! Several connections on one card, and the bytes of their frames.
 
-use host_nic::testbed::{connection, node};
+use host_nic::testbed::{self, connection, node};
 use host_nic::{HostConfig, HostNic, node_config};
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::{Parameters, State};
+use transport_common::connection::{Endpoint, Parameters, Path, State};
 use transport_common::datapath::Verdict;
 use transport_common::ids::Cid;
 use transport_common::queues::{AccessFlags, Completion, Region, Verb, WorkFlags, WorkRequest};
@@ -187,6 +187,41 @@ fn two_peers_may_hand_out_the_same_cid() {
         assert_eq!(completions(&mut a, own as usize).len(), 1);
         assert_eq!(completions(&mut a, 11 - own as usize).len(), 0, "the other connection");
     }
+}
+
+/// Another router takes over the work of the first. Packets that were sent to the first one are sent again to the other, and so
+/// is what follows. The connection goes on as if they had been lost. A request that is meant for an earlier connection of the slot
+/// changes nothing.
+#[test]
+fn another_next_hop_gets_what_is_sent_again() {
+    const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    let (mut a, mut b) = (nic(0), target(1));
+    a.open(5, &connection(0, 5));
+    b.open(5, &connection(1, 5));
+    a.memory_mut()[..8].fill(0xa5);
+    a.post(5, work(Verb::WRITE, 8)).expect("the queue is empty");
+    let sent = drain(&mut a);
+    let [lost] = &sent[..] else { panic!("{} packets", sent.len()) };
+
+    let path = Path { destination_mac: ROUTER, ..Path::default() };
+    let request = Endpoint { path, local_cid: Cid(5), ..Endpoint::default() };
+    let (before, generation) = (*a.entry(5), a.entry(5).connection.generation);
+    assert!(!a.set_next_hop(5, &Endpoint { local_cid: Cid(261), ..request }, generation));
+    assert!(!a.set_next_hop(5, &request, generation + 1));
+    assert!(*a.entry(5) == before, "nothing has changed");
+    assert!(a.set_next_hop(5, &request, generation));
+
+    a.set_time(Picoseconds(2 * MILLI));
+    // The timing wheel may need several polls.
+    let again = [drain(&mut a), drain(&mut a)].concat();
+    let again = again.into_iter().find(|frame| frame.len() == lost.len()).expect("it is sent again");
+    assert_eq!((&lost[..6], &again[..6]), (&testbed::mac(1)[..], &ROUTER[..]));
+    // The router forwards it.
+    let forwarded = [&testbed::mac(1)[..], &again[6..]].concat();
+    a.receive(reply(&mut b, &forwarded).expect("an ACK"));
+    assert_eq!((completions(&mut a, 5).len(), &b.memory()[..8]), (1, &[0xa5; 8][..]));
+    a.post(5, work(Verb::WRITE, 8)).expect("the queue has space");
+    assert_eq!(drain(&mut a)[0][..6], ROUTER);
 }
 
 /// F-8.3-1, F-8.3-2: connections with a backlog take turns, packet by packet.

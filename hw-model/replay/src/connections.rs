@@ -150,13 +150,16 @@ impl Connections {
         let Some(entry) = &known.entry else { return };
         let step = entry.tables.steps;
         let (mut checked, mut differing) = (0, None);
-        known.checks.retain(|check| {
+        known.checks.retain_mut(|check| {
             if check.tables.steps > step {
                 return true;
             }
             // A recorded state with fewer steps came too late to be compared. It is dropped.
             if check.tables.steps == step {
                 checked += 1;
+                // The node may have changed it after the step. The note of the next step shows it.
+                check.connection.endpoint.path.destination_mac =
+                    entry.connection.endpoint.path.destination_mac;
                 differing = differing.or(first_difference(entry, check));
             }
             false

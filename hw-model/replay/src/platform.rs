@@ -131,6 +131,12 @@ const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
+/// Returns the MAC address in a note of the next hop.
+fn next_hop(player: &Player, answer: Answer) -> [u8; 6] {
+    let ([a, b, c, d], [e, f]) = (player.word(answer, 0).to_le_bytes(), answer.short.to_le_bytes());
+    [a, b, c, d, e, f]
+}
+
 /// A connection of a replay during a step.
 pub struct ReplayedConnection {
     slot: u32,
@@ -314,6 +320,10 @@ impl Connections for Replayed {
         let number = entry.tables.steps;
         self.player.borrow_mut().step = Some(number);
         self.player.borrow_mut().ask(Tag::Step, &[low(number), high(number)]);
+        // The node may have changed it since the step before. That was no decision of the datapath, so it comes from the trace.
+        if let Some(next_hop) = self.ask(Tag::NextHop, &[], next_hop) {
+            entry.connection.endpoint.path.destination_mac = next_hop;
+        }
         let queues =
             ReplayedQueues { player: Rc::clone(&self.player), settings: SettingsCell::new(settings) };
         Some(ReplayedConnection { slot, entry, queues })

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::ids::Rsn;
-use transport_common::queues::{Command, Completion, Queues, ReceiveRequest, Verb, WorkRequest};
+use transport_common::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
 use transport_common::tape::{Tag, digest_of_completion};
 
 use super::player::Player;
@@ -67,8 +67,11 @@ impl Queues for ReplayedQueues {
         }
     }
 
-    fn receive_producer(&self) -> u32 {
-        self.answer(Tag::ReceiveProducer, |player, answer| player.word(answer, 0))
+    fn readiness(&self, _: u32) -> Readiness {
+        const ALL: [Readiness; 3] = [Readiness::NoReceive, Readiness::NoPlace, Readiness::Ready];
+        self.answer(Tag::Readiness, |_, answer| {
+            ALL.into_iter().find(|readiness| *readiness as u16 == answer.short).unwrap_or_default()
+        })
     }
 
     fn receive_request(&self, index: u32) -> ReceiveRequest {

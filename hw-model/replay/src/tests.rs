@@ -8,11 +8,13 @@ use transport_common::connection::{Connection, Entry, Tables};
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
 use transport_common::transaction::{Response, TargetRequest, Transaction};
-use transport_common::ulp::rdma::Answer;
+use transport_common::ulp::Answer;
 
 use super::connections::Connections;
 use super::reader::LastStep;
 use super::{Chunk, Decisions, Ended, ReadError, Request, TraceReader, report};
+
+mod next_hop;
 
 fn head() -> Vec<u8> {
     Head::THIS.to_bytes().to_vec()
@@ -31,6 +33,16 @@ fn tape(words: &[u32]) -> Vec<u8> {
     bytes[4..8].copy_from_slice(&(words.len() as u32).to_le_bytes());
     assert_eq!(bytes.len(), 16 + PREFIX_BYTES);
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    bytes
+}
+
+/// Returns the bytes of a tape that was recorded.
+pub(crate) fn bytes_of(tape: &mut Tape) -> Vec<u8> {
+    let used = tape.used.get();
+    let head = [tape.kind.get(), used, tape.steps.get(), tape.frame_length.get()];
+    let mut bytes: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
+    bytes.extend(*tape.prefix.get_mut());
+    bytes.extend(tape.words[..used as usize].iter().flat_map(|word| word.get().to_le_bytes()));
     bytes
 }
 

@@ -7,13 +7,15 @@ use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use bpf_call::Banks;
-use transport_common::connection::Entry;
+use transport_common::connection::{Endpoint, Entry};
 use transport_common::counters::Counter;
+use transport_common::datapath::Exchange;
+use transport_common::datapath::exchange::Direction;
 use transport_common::queues::{
     CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, NodePage, QueuePair, REGIONS, Region,
 };
 use transport_common::timing_wheel::TimingWheel;
-use transport_user::programs::{ENGINE, REDELIVER, WIRE};
+use transport_user::programs::{ENGINE, EXCHANGE, REDELIVER, WIRE};
 
 use super::mapping::{self, Mapping};
 
@@ -31,6 +33,8 @@ pub enum Program {
     Engine,
     /// Delivers a held request. Only for cases in which it finds none: [`Engine`](Self::Engine) calls it otherwise.
     Redeliver,
+    /// Carries out a request of the node.
+    Exchange,
 }
 
 /// Value of a connection's lock when nobody holds it.
@@ -77,6 +81,7 @@ pub struct Kernel {
     memory: Banks,
     regions: Mapping<Region>,
     node: Mapping<NodePage>,
+    exchange: Mapping<Exchange>,
     wheel: Array<MapData, WheelWords>,
     /// `struct xdp_md` of frames that the wire program receives.
     context: [u8; 24],
@@ -122,7 +127,9 @@ impl Kernel {
             target.load().with_context(|| format!("load {name}"))?;
             programs.set(place as u32, target.fd()?, 0)?;
         }
-        program(&mut object, WIRE)?.load().context("load wire")?;
+        for name in [WIRE, EXCHANGE] {
+            program(&mut object, name)?.load().with_context(|| format!("load {name}"))?;
+        }
         let mut port: DevMap<MapData> = take(&mut object, "PORT")?;
         port.set(0, interface, None, 0)?;
         let mut context = [0; 24];
@@ -137,6 +144,7 @@ impl Kernel {
             memory: mapping::banks(&mut object, "MEMORY")?,
             regions: Mapping::new(&mut object, "REGIONS", REGIONS)?,
             node: Mapping::new(&mut object, "NODE", 1)?,
+            exchange: Mapping::new(&mut object, "EXCHANGE", 1)?,
             wheel: take(&mut object, "WHEEL")?,
             context,
             _programs: programs,
@@ -170,6 +178,7 @@ impl Kernel {
             Program::Wire => WIRE,
             Program::Engine => ENGINE,
             Program::Redeliver => REDELIVER,
+            Program::Exchange => EXCHANGE,
         };
         let mut out = vec![0; LONGEST_FRAME];
         let context = self.context;
@@ -224,6 +233,21 @@ impl Kernel {
     pub fn hold_lock(&mut self, slot: usize) -> Result<()> {
         let entry = self.entry(slot)?;
         self.set_connection(slot, HELD, &entry)
+    }
+
+    /// Asks for another next hop of a connection in `slot`. Returns the number of the answer
+    /// ([`Answer`](transport_common::datapath::exchange::Answer)).
+    ///
+    /// # Errors
+    /// If the kernel refuses to run the program.
+    pub fn set_next_hop(&mut self, slot: usize, request: &Endpoint, generation: u32) -> Result<u32> {
+        let mut entry: Box<Entry> = bytemuck::zeroed_box();
+        (entry.connection.endpoint, entry.connection.generation) = (*request, generation);
+        let page = &self.exchange.all()[0];
+        page.slot.store(slot as u32, Relaxed);
+        page.direction.store(Direction::NextHop as u32, Relaxed);
+        page.entry.store(*entry);
+        Ok(self.run(Program::Exchange, &[0; 64])?.action)
     }
 
     /// Returns the queues of `slot`.

@@ -212,15 +212,7 @@ impl Bracket {
             }
             traces.push(t1.wrapping_add(a.congestion.rtt.0));
         }
-        let packets = before
-            .tables
-            .delivery
-            .packets
-            .as_flattened()
-            .iter()
-            .zip(after.tables.delivery.packets.as_flattened());
-        let changed = packets.filter(|(old, new)| old.last_sent != new.last_sent);
-        traces.extend(changed.map(|(_, new)| new.last_sent.0));
+        traces.extend(last_sent(before, after));
         let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
         traces.extend(transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since.0));
         let requests = before.tables.requests.iter().zip(&after.tables.requests);
@@ -242,18 +234,16 @@ impl Bracket {
         let timeout = after.connection.initiator.timeout.0;
         let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
         let armed = new.time().filter(|_| old != new).map(|time| [time.0.wrapping_sub(timeout), time.0]);
-        let packets = before
-            .tables
-            .delivery
-            .packets
-            .as_flattened()
-            .iter()
-            .zip(after.tables.delivery.packets.as_flattened());
-        let restarted = packets
-            .filter(|(old, new)| old.last_sent != new.last_sent && new.last_sent != second.time.ticks())
-            .map(|(_, new)| new.last_sent.0);
+        let restarted = last_sent(before, after).filter(|sent| *sent != second.time.ticks().0);
         armed.into_iter().flatten().chain(restarted).find_map(|ticks| self.at_ticks(ticks))
     }
+}
+
+/// Returns when each packet was sent last for which that has changed.
+fn last_sent<'e>(before: &'e Entry, after: &'e Entry) -> impl Iterator<Item = u32> {
+    let [old, new] = [before, after].map(|entry| entry.tables.delivery.packets.as_flattened());
+    let changed = old.iter().zip(new).filter(|(old, new)| old.last_sent != new.last_sent);
+    changed.map(|(_, new)| new.last_sent.0)
 }
 
 /// Returns the reading according to newly set timers.

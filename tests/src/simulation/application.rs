@@ -49,8 +49,6 @@ pub struct Flow {
     pub receives: Vec<ReceiveBuffer>,
     /// Completions of receives, in the order the target's application found them.
     pub arrivals: Vec<Completion>,
-    /// Receives whose completion found the queue full, and was lost.
-    pub lost_receives: Vec<u64>,
     /// Operations whose completion was lost because the connection was closed while the queue was full.
     pub lost_ends: Vec<u32>,
     total: usize,
@@ -101,7 +99,6 @@ impl Flow {
             ops: Vec::new(),
             receives: Vec::new(),
             arrivals: Vec::new(),
-            lost_receives: Vec::new(),
             lost_ends: Vec::new(),
             total: link.operations[side],
             depth: link.depth[side],

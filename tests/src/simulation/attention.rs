@@ -1,5 +1,7 @@
 //! Checks that nothing is forgotten: whatever waits has a doorbell or a timer.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use host_nic::HostNic;
 use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::timing_wheel::WheelTick;
@@ -7,6 +9,20 @@ use transport_common::transaction::{RequestState, ResponseState};
 use transport_common::units::{Deadline, Ticks};
 
 use super::invariants;
+use super::ledger::is_full;
+
+/// Whether a receive is posted that a push can complete.
+fn has_receive(nic: &HostNic, slot: usize) -> bool {
+    let c = &nic.entry(slot).connection;
+    let posted = nic.queue_pair(slot).receive_producer.load(Relaxed);
+    !c.endpoint.protocol.is_block() && posted != c.responder.receive_next
+}
+
+/// Whether a push waits although a receive is posted, because the completion queue has no place.
+pub(super) fn lacks_place(nic: &HostNic, slot: usize) -> bool {
+    let waits = nic.entry(slot).connection.target.waits_for_ulp();
+    waits && has_receive(nic, slot) && is_full(nic.queue_pair(slot))
+}
 
 /// Checks that a connection with possible work has rung the doorbell, and that one that waits for a time is
 /// in the wheel. `one_engine`: how late the wheel fires is known.
@@ -19,6 +35,9 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
     }
     let entry = nic.entry(slot);
     let c = &entry.connection;
+    let is_full = is_full(nic.queue_pair(slot));
+    let unreported = c.state == State::Fatal && c.initiator.brsn != c.initiator.known;
+    assert!(!unreported || is_full, "a transaction of a dead connection has a place, and nobody reports it");
     if c.state != State::Open {
         return;
     }
@@ -40,9 +59,10 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
         && (room || !next.is_pull());
     assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
     assert!(!c.target.has_due(), "RNR time is over and nobody redelivers (D-43)");
-    let posted = nic.queue_pair(slot).receive_producer.load(core::sync::atomic::Ordering::Relaxed);
-    let ready = !c.endpoint.protocol.is_block() && posted != c.responder.receive_next;
-    assert!(!ready || !c.target.waits_for_ulp(), "a push waits for a receive, and one is posted (D-43)");
+    assert!(
+        is_full || !has_receive(nic, slot) || !c.target.waits_for_ulp(),
+        "a push waits for a receive, and one is posted whose completion has a place (D-43)"
+    );
     for (window, other) in [(request, data), (data, request)] {
         // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
         let base =

@@ -54,19 +54,6 @@ pub(super) struct Ledger {
     arrived: Set,
     /// Own transactions before this one may be forgotten.
     released: u32,
-    /// Receives whose completion was lost, and whose message is not known.
-    nameless: u32,
-    /// Those of them that the last step has lost.
-    just_lost: u32,
-}
-
-/// What a step has lost because the completion queue was full.
-#[derive(Debug, Default)]
-pub(super) struct Lost {
-    /// Receives of this end, by number.
-    pub receives: Vec<u64>,
-    /// Own transactions.
-    pub ends: Vec<u32>,
 }
 
 /// Whether a completion queue has no place for another completion.
@@ -77,18 +64,15 @@ pub(super) fn is_full(queues: &QueuePair) -> bool {
 }
 
 impl Ledger {
-    /// Looks at what a step has written, and returns what it has lost. `own` has the operations of this end, `peers` those
-    /// of the other.
-    ///
-    /// A completion of a receive that finds the queue full is lost ([`Receives::received`]), and so is one of a transaction
-    /// when its connection is closed. Nothing else may be.
-    ///
-    /// [`Receives::received`]: transport_common::ulp::rdma::Receives::received
+    /// Looks at what a step has written. `own` has the operations of this end, `peers` those of the other. Returns the own
+    /// transactions whose completion is lost, by number: that of one that ends when its connection is closed, if it finds
+    /// the queue full. No other completion may be lost.
     ///
     /// # Panics
-    /// If a transaction ends a second time or is forgotten before it has ended, or if a receive is consumed out of turn.
-    pub(super) fn look(&mut self, queues: &QueuePair, entry: &Entry, own: &Flow, peers: &Flow) -> Lost {
-        let mut lost = Lost::default();
+    /// If a transaction ends a second time or is forgotten before it has ended, or if a receive is consumed out of turn or
+    /// without a completion.
+    pub(super) fn look(&mut self, queues: &QueuePair, entry: &Entry, own: &Flow, peers: &Flow) -> Vec<u32> {
+        let mut lost = vec![];
         while let Some(completion) = queues.completion(self.seen) {
             self.seen = self.seen.wrapping_add(1);
             if matches!(completion.opcode, Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE) {
@@ -100,15 +84,11 @@ impl Ledger {
                 assert!(in_order, "F-8.4.2-1: operation {number} ended after {:?}", self.ended.last);
             }
         }
-        let known = self.arrived.count + self.nameless;
-        self.just_lost = queues.receive_consumer.load(Relaxed).wrapping_sub(known);
-        assert!(
-            self.just_lost == 0 || self.just_lost == 1 && is_full(queues),
-            "F-6.1-1: each receive that is consumed has one completion, if the queue has a place for it: {} lack it",
-            self.just_lost
+        let consumed = queues.receive_consumer.load(Relaxed);
+        assert_eq!(
+            consumed, self.arrived.count,
+            "F-6.1-1: each receive that is consumed has one completion, also if the queue was full"
         );
-        self.nameless += self.just_lost;
-        lost.receives.extend((0..self.just_lost).map(|n| u64::from(known + n)));
         let end = entry.connection.initiator.brsn.distance_from(own.first);
         while self.released < end {
             let op = &own.ops[self.released as usize];
@@ -120,7 +100,7 @@ impl Ledger {
                     "F-6.1-2: operation {} is forgotten and was not reported",
                     self.released
                 );
-                lost.ends.push(self.released);
+                lost.push(self.released);
             }
             self.released += 1;
         }
@@ -134,7 +114,7 @@ impl Ledger {
         assert!(in_order, "F-5-1: message {number} arrived after {:?}", self.arrived.last);
         assert_eq!(
             completion.wr_id,
-            u64::from(self.arrived.count + self.nameless),
+            u64::from(self.arrived.count),
             "receives are consumed in turn, each once"
         );
         assert!(self.arrived.insert(number), "message {number} arrived twice");
@@ -146,7 +126,7 @@ impl Ledger {
     /// # Panics
     /// If there is nothing of one of them.
     pub(super) fn check_acknowledged(
-        &mut self,
+        &self,
         before: &ReceiveWindow,
         target: (&HostNic, &Entry),
         sender: &Entry,
@@ -162,12 +142,6 @@ impl Ledger {
             // What stands for a push that was given up may be acknowledged in its place (F-9.1.8-2).
             if packet.kind == PacketType::PushData && !packet.flags.contains(PacketFlags::RESYNC) {
                 let number = packet.rsn.distance_from(flow.first);
-                let seems = |arrived| flow.shows_acceptance(number, nic, arrived);
-                if self.just_lost != 0 && !seems(self.arrived.contains(number)) && seems(true) {
-                    // It has completed the receive whose completion was lost.
-                    (self.just_lost, self.nameless) = (0, self.nameless - 1);
-                    self.arrived.insert(number);
-                }
                 assert!(
                     flow.shows_acceptance(number, nic, self.arrived.contains(number)),
                     "F-6.1.1.1-2: operation {number} is acknowledged, and its ULP has not accepted it"

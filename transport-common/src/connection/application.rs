@@ -3,7 +3,7 @@
 use crate::ids::Rsn;
 use crate::queues::Queues;
 use crate::transaction::{Kind, Label, Submissions, Transaction};
-use crate::ulp::rdma::{self, Completion, ReceiveRequest, Receives, WorkFlags, WorkRequest};
+use crate::ulp::{Completion, Readiness, ReceiveRequest, Receives, Verb, WorkFlags, WorkRequest};
 
 /// The queues that connect the connection to its application.
 #[repr(transparent)]
@@ -31,13 +31,13 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
 
     #[inline(always)]
     fn kind(&self, rsn: Rsn) -> Kind {
-        if rdma::is_pull(self.0.opcode(rsn)) { Kind::Pull } else { Kind::Push }
+        if self.0.opcode(rsn).is_pull() { Kind::Pull } else { Kind::Push }
     }
 
     #[inline(always)]
     fn label(&self, rsn: Rsn) -> Label {
         let opcode = self.0.opcode(rsn);
-        rdma::label(&WorkRequest { opcode, ..WorkRequest::default() })
+        WorkRequest { opcode, ..WorkRequest::default() }.label()
     }
 
     #[inline(always)]
@@ -51,7 +51,7 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
                 rsn: rsn.0,
                 status: t.code,
                 ulp_code: t.ulp_code,
-                opcode: rdma::Verb(t.opcode),
+                opcode: Verb(t.opcode),
                 ..Completion::default()
             })
     }
@@ -64,8 +64,8 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
 
 impl<Q: Queues> Receives for Application<'_, Q> {
     #[inline(always)]
-    fn posted(&self) -> u32 {
-        self.0.receive_producer()
+    fn readiness(&self, used: u32) -> Readiness {
+        self.0.readiness(used)
     }
 
     #[inline(always)]

@@ -32,8 +32,7 @@ use crate::packet_delivery::{DeliveryTables, Lane, PacketDelivery, ReceiveWindow
 use crate::resources::Occupancy;
 use crate::security::{Security, SecurityDrops};
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
-use crate::ulp::Protocol;
-use crate::ulp::rdma::{Answer, Responder};
+use crate::ulp::{Answer, Protocol, Responder};
 use crate::units::Deadline;
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod, Zeroable};
 

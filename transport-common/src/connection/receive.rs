@@ -9,7 +9,7 @@ use crate::packet_delivery::{self, AckVerdict, Arrival, Round, Window};
 use crate::queues::Queues;
 use crate::security::{Security, SecurityDrops};
 use crate::transaction::{CompletionCode, Held};
-use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
+use crate::ulp::{AnswerKind, AnswerVerdict, UlpCode, Verb};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
@@ -122,11 +122,8 @@ impl Entry {
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
         queues.load_work_request(rsn, &mut s.work_request);
-        let verdict = if s.input.packet.protocol == c.endpoint.protocol.number() {
-            rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request, c.responder.memory())
-        } else {
-            AnswerVerdict::Misfit
-        };
+        let (own, number, memory) = (c.endpoint.protocol, s.input.packet.protocol, c.responder.memory());
+        let verdict = own.check_answer(number, op, Verb(t.opcode), t.length, &s.work_request, memory);
         let work = &mut s.output.work;
         t.length = op.length;
         match verdict {

@@ -11,8 +11,7 @@ use crate::resources::Occupancy;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, Target, TargetRequest,
 };
-use crate::ulp::Protocol;
-use crate::ulp::rdma::{Answer, AnswerKind, Atomic, PullVerdict, PushVerdict, Responder, UlpCode};
+use crate::ulp::{Answer, AnswerKind, Atomic, Protocol, PullVerdict, PushVerdict, Responder, UlpCode};
 use crate::units::{FalconTime, Picoseconds};
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
@@ -288,6 +287,9 @@ fn unknown(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
 #[inline(never)]
 pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let c = &mut entry.connection;
+    if c.endpoint.protocol.receives() && c.responder.lacks_place(Application(queues)) {
+        s.output.report.raised.raise(Counter::CompletionQueueFull);
+    }
     let work = &mut s.output.work;
     let code = if work.held != 0 {
         let code = c.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
@@ -386,8 +388,8 @@ fn cells_changed(occupancy: &mut Occupancy, target: &Target, s: &Step) {
     }
 }
 
-/// Asks the application to ring the doorbell when it posts a receive, because the ULP waits for one. Then checks
-/// again: the application may have posted one just before.
+/// Asks the application to ring the doorbell when it posts a receive or takes completions, because the ULP waits for a
+/// receive whose completion has a place. Then checks again: the application may have done so just before.
 #[inline(always)]
 fn ask_for_receive(
     protocol: Protocol,

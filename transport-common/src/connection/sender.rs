@@ -3,15 +3,13 @@
 
 use super::application::Application;
 use super::outgoing::report_deadline;
-use super::{Endpoint, Entry, Outgoing, PACKETS, Report, Serviced, State, Statistics, Step, WorkKind};
+use super::{Connection, Entry, Outgoing, PACKETS, Report, Serviced, State, Statistics, Step, WorkKind};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Cause, Delivery, PacketDelivery, PacketFlags, TxPacket, Window, packet_index};
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction};
-use crate::ulp::Protocol;
-use crate::ulp::rdma::{self, Responder, WorkRequest};
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
@@ -35,10 +33,6 @@ pub(super) fn service_open<Q: Queues>(
     if s.input.has_outcome != 0 {
         c.control().on_result(&mut entry.tables.statistics, s, queues.settings(), now);
     }
-    if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
-    {
-        c.target.ulp_ready();
-    }
     if c.delivery.retransmit.is_due(now.ticks()) {
         on_retransmission_timer(entry, now.ticks().0);
     }
@@ -56,6 +50,11 @@ pub(super) fn service_open<Q: Queues>(
         s.output.report.raised.raise(Counter::CompletionQueueFull);
         c.initiator.retry(&mut tables.transactions, Application(queues));
         s.output.report.wake = c.initiator.completions_blocked;
+    }
+    // Own transactions that have ended take places in the completion queue first.
+    if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
+    {
+        c.target.ulp_ready();
     }
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
@@ -96,7 +95,12 @@ pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
     queues.set_state(c.state as u32);
     let closing = c.state == State::Closing;
     c.initiator.drain(&mut tables.transactions, Application(queues), closing);
-    let more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    let mut more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    if more && c.initiator.completions_blocked != 0 {
+        // The application rings the doorbell when it takes completions. It may have taken some just before.
+        queues.set_receive_wanted(1);
+        more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    }
     let cell = if c.target.held != 0 { c.target.give_up_one(&mut tables.requests) } else { None };
     if let Some(cell) = cell {
         s.output.report.free_cell = cell;
@@ -215,11 +219,12 @@ fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Pico
         return true;
     }
     queues.load_work_request(rsn, &mut s.work_request);
-    let mut label = rdma::label(&s.work_request);
+    let mut label = s.work_request.label();
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
-    if dropped || !SendLimits::of(&c.endpoint, &c.responder).admit(&s.work_request) {
+    let (segment, memory) = (c.endpoint.max_segment, c.responder.memory());
+    if dropped || !c.endpoint.protocol.is_valid(&s.work_request, segment, memory) {
         let (counter, code, resync) = if dropped {
             (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
         } else {
@@ -322,11 +327,7 @@ fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picosecond
     let packet = delivery.tables.packet(resend.window, resend.psn);
     if !packet.is_response() && packet.resync().is_none() {
         let rsn = packet.rsn;
-        // The application may use the place of one that is not retained again.
-        if c.initiator.is_retained(&tables.transactions, rsn) {
-            let limits = SendLimits::of(&c.endpoint, &c.responder);
-            read_again(&mut c.initiator, &mut tables.transactions, s, (queues, limits), rsn);
-        }
+        read_again(c, &mut tables.transactions, s, queues, rsn);
     }
     let (initiator, transactions) = (&c.initiator, &tables.transactions);
     let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
@@ -365,44 +366,27 @@ fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picosecond
     true
 }
 
-/// What this end can send.
-#[derive(Clone, Copy)]
-struct SendLimits {
-    protocol: Protocol,
-    /// Largest user data, bytes.
-    segment: u32,
-    /// The node's memory, bytes.
-    memory: u64,
-}
-
-impl SendLimits {
-    #[inline(always)]
-    const fn of(endpoint: &Endpoint, responder: &Responder) -> Self {
-        Self { protocol: endpoint.protocol, segment: endpoint.max_segment, memory: responder.memory() }
-    }
-
-    #[inline(always)]
-    fn admit(self, work: &WorkRequest) -> bool {
-        self.protocol.is_valid(work, self.segment, self.memory)
-    }
-}
-
 /// Reads a work request again, from which a packet is built again. The application may have written over it since: then
 /// its transaction ends in error, and a Resync takes the place of the packet.
-#[inline(always)]
+#[inline(never)]
 fn read_again(
-    initiator: &mut Initiator,
+    c: &mut Connection,
     transactions: &mut [Transaction; TRANSACTIONS],
     s: &mut Step,
-    (queues, limits): (&impl Queues, SendLimits),
+    queues: &impl Queues,
     rsn: Rsn,
 ) {
+    if !c.initiator.is_retained(transactions, rsn) {
+        return; // the application may use the place again
+    }
     queues.load_work_request(rsn, &mut s.work_request);
-    let work = &s.work_request;
-    if !initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length) || !limits.admit(work) {
+    let (work, segment, memory) = (&s.work_request, c.endpoint.max_segment, c.responder.memory());
+    if !c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
+        || !c.endpoint.protocol.is_valid(work, segment, memory)
+    {
         s.output.report.raised.raise(Counter::BadWorkRequest);
         let end = (CompletionCode::OperationError, 0, false);
-        initiator.complete(transactions, Application(queues), rsn, end);
+        c.initiator.complete(transactions, Application(queues), rsn, end);
     }
 }
 

@@ -1,6 +1,6 @@
-//! Reads or writes a whole connection: the request of the node to the datapath.
+//! Reads or writes a whole connection, or changes its next hop: the request of the node to the datapath.
 
-use crate::connection::Entry;
+use crate::connection::{Connection, Endpoint, Entry};
 use crate::shared::{AtomicU32, Slot};
 
 /// What an exchange does.
@@ -11,6 +11,9 @@ pub enum Direction {
     Read = 0,
     /// Copies the connection into the slot.
     Write = 1,
+    /// Gives the connection in the slot another next hop: [`set_next_hop`], with the endpoint and the generation of the
+    /// request's connection.
+    NextHop = 2,
 }
 
 /// Return value of the program that carries the request out. It is also a verdict on the frame of the call, which has
@@ -20,6 +23,8 @@ pub enum Direction {
 pub enum Answer {
     /// There is no such slot, or its lock could not be taken: `XDP_ABORTED`.
     Failed = 0,
+    /// The slot has another connection than that of the request, or none: `XDP_DROP`.
+    Gone = 1,
     /// The request is carried out: `XDP_PASS`.
     Done = 2,
 }
@@ -33,4 +38,59 @@ pub struct Exchange {
     pub direction: AtomicU32,
     /// The connection.
     pub entry: Slot<Entry>,
+}
+
+/// Sends all packets of a connection to the next hop of `request` from now on, if it is the connection with that CID and this
+/// generation. Nothing else of it changes, and a frame is built with the address of its moment, so packets on their way are
+/// sent again to the new next hop. Returns false if it is another connection.
+#[inline(always)]
+pub fn set_next_hop(connection: &mut Connection, request: &Endpoint, generation: u32) -> bool {
+    if connection.endpoint.local_cid != request.local_cid || connection.generation != generation {
+        return false;
+    }
+    connection.endpoint.path.destination_mac = request.path.destination_mac;
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{Path, State};
+    use crate::ids::Cid;
+
+    const OLD: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const NEW: [u8; 6] = [6, 5, 4, 3, 2, 1];
+
+    fn connection() -> Connection {
+        let path = Path { destination_mac: OLD, source_mac: [2; 6], source_port: 50_000, ..Path::default() };
+        let endpoint = Endpoint { path, local_cid: Cid(261), peer_cid: Cid(7), ..Endpoint::default() };
+        Connection { state: State::Open, generation: 3, endpoint, ..Connection::default() }
+    }
+
+    fn request(cid: u32) -> Endpoint {
+        let path = Path { destination_mac: NEW, ..Path::default() };
+        Endpoint { path, local_cid: Cid(cid), ..Endpoint::default() }
+    }
+
+    #[test]
+    fn only_the_address_of_the_next_hop_changes() {
+        let mut changed = connection();
+        assert!(set_next_hop(&mut changed, &request(261), 3));
+        let mut expected = connection();
+        expected.endpoint.path.destination_mac = NEW;
+        assert_eq!(changed, expected);
+    }
+
+    /// The slot was given to another connection, or the CID to a later one, or to none.
+    #[test]
+    fn another_connection_keeps_its_next_hop() {
+        for (cid, generation) in [(5, 3), (517, 3), (261, 2), (261, 4), (7, 3), (0, 0)] {
+            let mut other = connection();
+            assert!(!set_next_hop(&mut other, &request(cid), generation), "{cid}, {generation}");
+            assert_eq!(other, connection());
+        }
+        let mut closed = Connection::default();
+        assert!(!set_next_hop(&mut closed, &request(261), 3));
+        assert_eq!(closed, Connection::default());
+    }
 }

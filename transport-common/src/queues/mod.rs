@@ -14,9 +14,9 @@ use core::sync::atomic::Ordering;
 
 pub use crate::resources::{CELL_BYTES, CELLS};
 pub use crate::shared::{AtomicU32, AtomicU64, Slot, fence};
-pub use crate::ulp::rdma::{
+pub use crate::ulp::{
     AccessFlags, BANK_BYTES, BANK_GUARD, Completion, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES,
-    RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
+    RECEIVE_QUEUE_DEPTH, Readiness, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };
 pub use port::Queues;
 
@@ -83,8 +83,9 @@ pub struct QueuePair {
     pub receive_consumer: AtomicU32,
     /// Kernel: number of completions written.
     pub completion_producer: AtomicU32,
-    /// Kernel: 1 while a request of the peer waits for a receive. Then the application rings the doorbell after it
-    /// posts one.
+    /// Kernel: 1 while a request of the peer waits for a receive or for a place for its completion, or a dead connection
+    /// for places for its last completions. Then the application rings the doorbell after it posts a receive
+    /// ([`Self::post_receive`]) or takes completions from a full queue ([`Self::take_completions`]).
     pub receive_wanted: AtomicU32,
     /// Fills the kernel's cache line.
     pub reserved2: [u32; 12],
@@ -170,6 +171,20 @@ impl QueuePair {
         // this function sees that a request waits.
         fence(Ordering::SeqCst);
         self.receive_wanted.load(Ordering::Relaxed) != 0
+    }
+
+    /// Application: reports that it has taken the first `taken` completions. Returns whether something waits for the place
+    /// of one of them. Then the doorbell must be rung.
+    #[inline(always)]
+    #[must_use]
+    pub fn take_completions(&self, taken: u32) -> bool {
+        let before = self.completion_consumer.load(Ordering::Relaxed);
+        self.completion_consumer.store(taken, Ordering::Release);
+        // The other half is `Queues::set_receive_wanted`. With both barriers, either the kernel sees the places, or this
+        // function sees that the queue was full and that something waits.
+        fence(Ordering::SeqCst);
+        let written = self.completion_producer.load(Ordering::Relaxed).wrapping_sub(before);
+        written >= COMPLETION_QUEUE_DEPTH as u32 && self.receive_wanted.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the application's send counter. The send entry at `next` is most likely the new one. It is fetched

@@ -9,7 +9,7 @@ use super::{
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use crate::shared::{AtomicU32, fence};
-use crate::ulp::rdma::Verb;
+use crate::ulp::{Readiness, Verb};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and
@@ -40,8 +40,9 @@ pub trait Queues {
     fn wr_id(&self, rsn: Rsn) -> u64;
     /// Reads a posted send once, into `out`.
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest);
-    /// Returns the number of receives posted.
-    fn receive_producer(&self) -> u32;
+    /// Returns whether a message may use the posted receive after the first `used`. The caller must hold the
+    /// connection's lock. Until it calls [`Self::complete`], the completion keeps its place.
+    fn readiness(&self, used: u32) -> Readiness;
     /// Reads a posted receive once.
     fn receive_request(&self, index: u32) -> ReceiveRequest;
     /// Returns the application's command, see [`Command`].
@@ -59,13 +60,24 @@ pub trait Queues {
     fn set_send_consumer(&self, rsn: Rsn);
     /// Returns the first `count` posted receives to the application.
     fn set_receive_consumer(&self, count: u32);
-    /// Reports whether a request of the peer waits for a receive. If so, the application rings the doorbell after
-    /// it posts one. A read of [`Self::receive_producer`] after this call sees every receive that was posted without
-    /// the doorbell.
+    /// Reports whether something waits for a receive or for a place in the completion queue. If so, the application rings
+    /// the doorbell after it posts a receive or takes completions from a full queue. [`Self::readiness`] and
+    /// [`Self::complete`] after this call see everything that it posted or took without the doorbell.
     fn set_receive_wanted(&self, wanted: u32);
     /// Appends a completion. Returns false if the completion queue is full. The caller must hold the connection's
     /// lock.
     fn complete(&self, completion: Completion) -> bool;
+}
+
+impl QueuePair {
+    /// Returns whether the completion queue has a place after the first `written` completions. A counter of the application
+    /// that makes no sense leaves none.
+    #[inline(always)]
+    fn has_place(&self, written: u32) -> bool {
+        // The entry is written again only after the application has read it.
+        let taken = self.completion_consumer.load(Acquire);
+        written.wrapping_sub(taken) < COMPLETION_QUEUE_DEPTH as u32
+    }
 }
 
 impl Queues for QueuePair {
@@ -106,8 +118,17 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
-    fn receive_producer(&self) -> u32 {
-        self.receive_producer.load(Acquire)
+    fn readiness(&self, used: u32) -> Readiness {
+        // The application's counters are untrusted.
+        let posted = self.receive_producer.load(Acquire).wrapping_sub(used);
+        if posted == 0 || posted > RECEIVE_QUEUE_DEPTH as u32 {
+            return Readiness::NoReceive;
+        }
+        if self.has_place(self.completion_producer.load(Relaxed)) {
+            Readiness::Ready
+        } else {
+            Readiness::NoPlace
+        }
     }
 
     #[inline(always)]
@@ -157,17 +178,15 @@ impl Queues for QueuePair {
     #[inline(always)]
     fn set_receive_wanted(&self, wanted: u32) {
         self.receive_wanted.store(wanted, Release);
-        // A processor may read `receive_producer` before this store is visible to others, and the application may then
-        // have missed it: see `QueuePair::post_receive`.
+        // A processor may read the application's counters before this store is visible to others, and the application may
+        // then have missed it: see `QueuePair::post_receive` and `QueuePair::take_completions`.
         fence(SeqCst);
     }
 
     #[inline(always)]
     fn complete(&self, completion: Completion) -> bool {
         let producer = self.completion_producer.load(Relaxed);
-        // The entry is written again only after the application has read it.
-        let consumer = self.completion_consumer.load(Acquire);
-        if producer.wrapping_sub(consumer) >= COMPLETION_QUEUE_DEPTH as u32 {
+        if !self.has_place(producer) {
             return false;
         }
         let slot = &self.completions[producer as usize & (COMPLETION_QUEUE_DEPTH - 1)];
@@ -177,5 +196,60 @@ impl Queues for QueuePair {
         unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Release);
         self.completion_producer.store(number, Release);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::boxed::Box;
+
+    const DEPTH: u32 = COMPLETION_QUEUE_DEPTH as u32;
+
+    /// What the application writes into its counters makes at most its own messages wait: what is ready has a receive and a
+    /// place.
+    #[test]
+    fn counters_that_make_no_sense_make_nothing_ready() {
+        let queues: Box<QueuePair> = bytemuck::zeroed_box();
+        for used in [0, 7, u32::MAX] {
+            for written in [0, 3, u32::MAX - 1] {
+                let found = |posted: u32, untaken: u32| {
+                    queues.completion_producer.store(written, Relaxed);
+                    queues.receive_producer.store(used.wrapping_add(posted), Relaxed);
+                    queues.completion_consumer.store(written.wrapping_sub(untaken), Relaxed);
+                    let readiness = queues.readiness(used);
+                    let is_written = queues.complete(Completion::default());
+                    assert!(is_written || readiness != Readiness::Ready, "{posted} {untaken}");
+                    readiness
+                };
+                for posted in [1, RECEIVE_QUEUE_DEPTH as u32] {
+                    assert_eq!([0, DEPTH - 1].map(|untaken| found(posted, untaken)), [Readiness::Ready; 2]);
+                    // More than there is was taken, or less than there may be.
+                    let strange = [DEPTH, DEPTH + 1, 1 << 31, u32::MAX];
+                    assert_eq!(strange.map(|untaken| found(posted, untaken)), [Readiness::NoPlace; 4]);
+                }
+                let strange = [0, RECEIVE_QUEUE_DEPTH as u32 + 1, 1 << 31, u32::MAX];
+                assert_eq!(strange.map(|posted| found(posted, 0)), [Readiness::NoReceive; 4]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_application_that_takes_from_a_full_queue_rings_if_something_waits() {
+        let queues: Box<QueuePair> = bytemuck::zeroed_box();
+        let takes = |untaken: u32, wanted: u32| {
+            queues.completion_producer.store(5, Relaxed);
+            queues.completion_consumer.store(5u32.wrapping_sub(untaken), Relaxed);
+            queues.set_receive_wanted(wanted);
+            let taken = 6u32.wrapping_sub(untaken);
+            let rings = queues.take_completions(taken);
+            assert_eq!(queues.completion_consumer.load(Relaxed), taken);
+            rings
+        };
+        assert!(takes(DEPTH, 1));
+        assert!(!takes(DEPTH, 0), "nothing waits");
+        assert!(!takes(DEPTH - 1, 1), "there was a place: it waits for a receive");
     }
 }

@@ -6,7 +6,9 @@
 //! of all runs, every decision can be repeated on another machine and compared ([`mod@file`] describes the file
 //! format).
 //!
-//! The steps of one connection are numbered under its lock, because runs on several CPUs interleave.
+//! The steps of one connection are numbered under its lock, because runs on several CPUs interleave. The node may change the
+//! next hop of a connection between two steps ([`set_next_hop`](crate::datapath::exchange::set_next_hop)), so each step
+//! records the one with which it begins.
 
 pub mod file;
 mod note;
@@ -132,6 +134,12 @@ impl Tape {
             self.word(unsafe { words.add(n).read_volatile() });
             n += 1;
         }
+    }
+
+    /// Appends the note of the next hop with which a step begins.
+    #[inline(always)]
+    fn next_hop(&self, [a, b, c, d, e, f]: [u8; 6]) {
+        self.long(Tag::NextHop, u16::from_le_bytes([e, f]), [u32::from_le_bytes([a, b, c, d])]);
     }
 
     /// Appends a note with a 64-bit value.

@@ -62,6 +62,9 @@ tags! {
     Lock = "lock",
     /// Number of the step (64 bits).
     Step = "step",
+    /// First four bytes of the MAC address of the next hop with which the step begins: the node may change it between two
+    /// steps; short: the last two.
+    NextHop = "next hop",
     /// Hash of the context after the step (64 bits).
     Context = "context",
     /// Receive cells in use.
@@ -100,8 +103,8 @@ tags! {
     WrId = "wr_id",
     /// Work request; short: low bits of its RSN.
     WorkRequest = "work request",
-    /// Number of receives posted.
-    ReceiveProducer = "receive producer",
+    /// short: whether a message may use a posted receive ([`Readiness`](crate::queues::Readiness)).
+    Readiness = "readiness",
     /// A posted receive; short: low bits of its number.
     ReceiveRequest = "receive request",
     /// short: the application's command.

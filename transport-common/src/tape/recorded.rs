@@ -349,6 +349,7 @@ impl<P: Platform> Connections for Recorded<'_, P> {
         let number = entry.tables.steps + 1;
         entry.tables.steps = number;
         tape.wide(Tag::Step, 0, number);
+        tape.next_hop(entry.connection.endpoint.path.destination_mac);
         // SAFETY: it is not used before `parts` sets it again.
         let recorder = unsafe { Recorder::new(queues, tape) };
         Some(RecordedConnection { connection, recorder })

@@ -3,7 +3,7 @@
 use super::{Tag, Tape, digest_of_completion};
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
-use crate::queues::{Command, Completion, Queues, ReceiveRequest, Verb, WorkRequest};
+use crate::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
 
 /// [`Queues`] that record. It lives within one step.
 pub struct Recorder<Q> {
@@ -81,10 +81,10 @@ impl<Q: Queues> Queues for Recorder<Q> {
     }
 
     #[inline(always)]
-    fn receive_producer(&self) -> u32 {
-        let producer = self.queues().receive_producer();
-        self.tape().long(Tag::ReceiveProducer, 0, [producer]);
-        producer
+    fn readiness(&self, used: u32) -> Readiness {
+        let readiness = self.queues().readiness(used);
+        self.tape().short(Tag::Readiness, readiness as u16);
+        readiness
     }
 
     #[inline(always)]

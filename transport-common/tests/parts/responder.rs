@@ -4,9 +4,10 @@ use core::cell::{Cell, RefCell};
 
 use transport_common::ids::Rsn;
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::{
+use transport_common::ulp::rdma::Rdma;
+use transport_common::ulp::{
     AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, PAGE_BYTES, Place, PlaceFlags,
-    PullVerdict, PushVerdict, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
+    PullVerdict, PushVerdict, Readiness, ReceiveRequest, Receives, Region, Responder, Ulp, UlpCode, Verb,
 };
 
 /// Pages and bytes of the node's memory.
@@ -17,6 +18,8 @@ const MEMORY: u64 = PAGES as u64 * PAGE_BYTES;
 #[derive(Default)]
 struct Application {
     posted: Cell<u32>,
+    /// Its completion queue is full.
+    full: Cell<bool>,
     /// Offset of the first receive.
     base: Cell<u64>,
     consumed: Cell<u32>,
@@ -24,8 +27,12 @@ struct Application {
 }
 
 impl Receives for &Application {
-    fn posted(&self) -> u32 {
-        self.posted.get()
+    fn readiness(&self, used: u32) -> Readiness {
+        match (used < self.posted.get(), self.full.get()) {
+            (false, _) => Readiness::NoReceive,
+            (true, true) => Readiness::NoPlace,
+            (true, false) => Readiness::Ready,
+        }
     }
 
     fn receive(&self, index: u32) -> ReceiveRequest {
@@ -61,7 +68,7 @@ fn admit(
     application: &Application,
 ) -> (PushVerdict, Place) {
     let mut place = Place::default();
-    let verdict = responder.admit_push(op, region, Rsn(9), application, &mut place);
+    let verdict = Rdma::admit_push(responder, op, region, Rsn(9), application, &mut place);
     (verdict, place)
 }
 
@@ -110,6 +117,41 @@ fn a_send_waits_for_a_receive_and_completes_it() {
     assert_eq!(admit(&mut responder, &first, &none, &application).0, PushVerdict::NotReady);
 }
 
+/// F-6.4-1: a receive is not used while its completion has no place, whatever would complete it. Nothing changes, so the
+/// same push can be offered again.
+#[test]
+fn a_receive_waits_for_a_place_of_its_completion() {
+    let application = Application::default();
+    application.posted.set(1);
+    let writable = region(AccessFlags::REMOTE_WRITE);
+    let write =
+        Operation { kind: OperationKind::Write, rkey: 7, address: 12, length: 4, ..Operation::default() };
+    let immediate = Operation { has_immediate: 1, ..write };
+    let too_long = send(1, 1, 101);
+    for op in [send(1, 1, 4), send(1, 0, 4), too_long, immediate] {
+        let mut responder = Responder::new(1000, true, PAGES);
+        let before = responder;
+        application.full.set(true);
+        assert_eq!(admit(&mut responder, &op, &writable, &application).0, PushVerdict::NotReady, "{op:?}");
+        assert!(responder.lacks_place(&application) && !responder.is_ready(&application));
+        assert_eq!(responder, before);
+        application.full.set(false);
+        assert_ne!(admit(&mut responder, &op, &writable, &application).0, PushVerdict::NotReady, "{op:?}");
+    }
+    // The last segment of a message waits as well, and fits the receive of the first.
+    let mut responder = Responder::new(1000, true, PAGES);
+    assert_eq!(admit(&mut responder, &send(1, 0, 60), &writable, &application).0, PushVerdict::Take);
+    let (before, last) = (responder, send(0, 1, 40));
+    application.full.set(true);
+    assert_eq!(admit(&mut responder, &last, &writable, &application).0, PushVerdict::NotReady);
+    assert_eq!(responder, before);
+    // A WRITE completes nothing here.
+    assert_eq!(admit(&mut responder, &write, &writable, &application).0, PushVerdict::Take);
+    application.full.set(false);
+    let (verdict, place) = admit(&mut responder, &last, &writable, &application);
+    assert_eq!((verdict, place.memory_offset, place.message_length), (PushVerdict::Take, 60, 100));
+}
+
 /// D-84: a message that is too long ends its receive in error, and the next one gets the next receive.
 #[test]
 fn a_message_that_does_not_fit_ends_its_receive() {
@@ -136,16 +178,16 @@ fn a_pull_is_answered_or_executed_first() {
     let responder = Responder::new(256, true, PAGES);
     let pull = |kind, length| Operation { kind, rkey: 7, address: 8, length, ..Operation::default() };
     let all = region(AccessFlags::all());
-    let read = |length| responder.admit_pull(&pull(OperationKind::Read, length), &all);
+    let read = |length| Rdma::admit_pull(&responder, &pull(OperationKind::Read, length), &all);
     assert_eq!(read(256), PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE));
     assert_eq!(read(257), PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST), "max_answer");
     let atomic = pull(OperationKind::FetchAdd, 8);
-    assert_eq!(responder.admit_pull(&atomic, &all), PullVerdict::Execute(Atomic::FetchAdd, 4104));
+    assert_eq!(Rdma::admit_pull(&responder, &atomic, &all), PullVerdict::Execute(Atomic::FetchAdd, 4104));
     let swap = pull(OperationKind::CompareSwap, 8);
-    assert_eq!(responder.admit_pull(&swap, &all), PullVerdict::Execute(Atomic::CompareSwap, 4104));
+    assert_eq!(Rdma::admit_pull(&responder, &swap, &all), PullVerdict::Execute(Atomic::CompareSwap, 4104));
     let readable = region(AccessFlags::REMOTE_READ);
     let refused = PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS);
-    assert_eq!(responder.admit_pull(&atomic, &readable), refused);
+    assert_eq!(Rdma::admit_pull(&responder, &atomic, &readable), refused);
 }
 
 /// A receive is untrusted: its buffer lies in this node's memory, up to the last byte.

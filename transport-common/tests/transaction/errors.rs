@@ -9,7 +9,7 @@ use transport_common::ids::Psn;
 use transport_common::packet_delivery::Window;
 use transport_common::queues::{AccessFlags, Command, Region, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
+use transport_common::ulp::{Answer, AnswerKind, OperationKind, UlpCode};
 use transport_common::units::Ticks;
 use transport_common::wire::nack::NackCode;
 

@@ -10,9 +10,7 @@ use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::ids::Rsn;
-use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Command, Completion, QueuePair, Queues, Verb, WorkRequest,
-};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 
 use crate::harness::*;
@@ -164,13 +162,6 @@ fn answer_before_the_acknowledgement_of_its_request() {
     p.assert_idle();
 }
 
-/// Adds `count` completions to the queue.
-fn fill(queues: &QueuePair, count: u32) {
-    for _ in 0..count {
-        assert!(queues.complete(Completion::default()));
-    }
-}
-
 /// A full completion queue delays completions and loses none. Their order stays the same.
 #[test]
 fn full_completion_queue_loses_nothing() {
@@ -179,7 +170,7 @@ fn full_completion_queue_loses_nothing() {
         let full = COMPLETION_QUEUE_DEPTH as u32;
         let before = p.a.queues.completion_producer.load(Ordering::Relaxed);
         // The queue is full except for two completions.
-        fill(&p.a.queues, full - 2);
+        p.a.fill_completions(2);
         for _ in 0..5 {
             p.a.post(write(0, 4));
         }
@@ -207,14 +198,13 @@ fn full_completion_queue_loses_nothing() {
 #[test]
 fn blocked_completion_does_not_wait_for_an_older_transaction() {
     let mut p = Pair::new(false);
-    let full = COMPLETION_QUEUE_DEPTH as u32;
-    fill(&p.a.queues, full);
+    p.a.fill_completions(0);
     p.a.post(write(0, 4));
     p.a.post(write(0, 4));
     p.a.drain(at(0));
     let ack = selective(&p.a, 0b10, 1);
     p.a.receive(&ack, at(1));
-    assert_eq!(p.a.completions().len(), full as usize, "the earlier completions");
+    assert_eq!(p.a.completions().len(), COMPLETION_QUEUE_DEPTH, "the earlier completions");
     p.a.wake = true; // the application has emptied the queue
     p.a.drain(at(2));
     assert_eq!(p.a.completed(), [(2, 0)]);
@@ -226,7 +216,7 @@ fn blocked_completion_does_not_wait_for_an_older_transaction() {
 fn brsn_passes_a_blocked_completion_as_soon_as_it_is_reported() {
     for ordered in [true, false] {
         let mut p = Pair::new(ordered);
-        fill(&p.a.queues, COMPLETION_QUEUE_DEPTH as u32);
+        p.a.fill_completions(0);
         p.a.post(write(0, 4));
         p.a.post(write(0, 4));
         p.a.drain(at(0));

@@ -5,8 +5,9 @@
 use std::sync::atomic::Ordering;
 
 use transport_common::congestion::settings::Settings;
+use transport_common::connection::State;
 use transport_common::counters::Counter;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, Completion, Queues, Verb};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, Verb};
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -238,15 +239,36 @@ fn answers_pass_pushes_that_wait() {
     assert_eq!(p.b.completed(), [(1, 0)], "the READ is answered while the SENDs wait");
 }
 
+/// A connection that has died and is not closed writes its last completions when its application takes others. Until then
+/// the engine does nothing for it.
+#[test]
+fn a_dead_connection_waits_for_places_of_its_completions() {
+    for ordered in [true, false] {
+        let mut node = Node::new(&parameters(ordered, initial(0, 0, 0), initial(0, 0, 0)));
+        node.fill_completions(0);
+        (0..8).for_each(|_| {
+            node.post(write(0, 4));
+        });
+        node.drain(at(0));
+        node.entry.connection.state = State::Fatal;
+        node.wake = true;
+        let before = node.services;
+        node.drain(at(1));
+        assert_eq!(node.services, before + 1, "ordered: {ordered}");
+        assert_eq!(node.completions().len(), COMPLETION_QUEUE_DEPTH);
+        node.drain(at(2));
+        let ends: Vec<_> = (0..8).map(|rsn| (rsn, CompletionCode::DeadConnection as u8)).collect();
+        assert_eq!(node.completed(), ends, "ordered: {ordered}");
+    }
+}
+
 /// A connection that its owner closes ends even if nothing empties the completion queue.
 #[test]
 #[cfg_attr(miri, ignore = "too many steps")]
 fn closing_ends_with_a_full_completion_queue() {
     for ordered in [true, false] {
         let mut node = Node::new(&parameters(ordered, initial(0, 0, 0), initial(0, 0, 0)));
-        for _ in 0..COMPLETION_QUEUE_DEPTH {
-            assert!(node.queues.complete(Completion::default()));
-        }
+        node.fill_completions(0);
         (0..8).for_each(|_| {
             node.post(write(0, 4));
         });

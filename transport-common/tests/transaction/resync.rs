@@ -4,7 +4,7 @@ use transport_common::connection::TRANSACTIONS;
 use transport_common::counters::Counter;
 use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::Operation;
+use transport_common::ulp::Operation;
 use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;

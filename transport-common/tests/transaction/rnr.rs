@@ -1,7 +1,10 @@
 //! Receiver not ready (F-8.5.3.4, F-11-30, D-42, D-43): a SEND that finds no posted receive.
 
+use std::sync::atomic::Ordering;
+
 use transport_common::connection::{State, WorkKind};
-use transport_common::queues::Verb;
+use transport_common::counters::Counter;
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::RequestState;
 use transport_common::units::Fcwnd;
 use transport_common::wire::resync::ResyncCode;
@@ -98,6 +101,107 @@ fn ordered_connection_stays_in_rnr() {
     assert_eq!(p.a.completed(), [(1, 0), (2, 0), (3, 0), (4, 0)]);
     assert_eq!(p.b.entry.connection.target.nrsn.0, 5);
     p.assert_idle();
+}
+
+/// Returns what completes a receive of the peer: a SEND, and a WRITE with immediate data.
+fn messages() -> [WorkRequest; 2] {
+    let write = write(500, 4);
+    let flags = write.flags | WorkFlags::IMMEDIATE;
+    [work(Verb::SEND_ONLY, 0, 4), WorkRequest { flags, immediate: 42, ..write }]
+}
+
+/// F-6.4-1: while the completion queue is full, a push that would complete a receive is refused, as if none were posted. It
+/// is delivered as soon as the application takes completions, and nothing is lost.
+#[test]
+fn a_push_waits_for_a_place_of_its_completion() {
+    for (ordered, message) in [true, false].into_iter().flat_map(|ordered| messages().map(|m| (ordered, m))) {
+        let mut p = Pair::new(ordered);
+        p.b.post_receive(7, 64, 4);
+        p.b.fill_completions(0);
+        p.a.post(message);
+        let sent = p.a.drain(at(0));
+        assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
+        assert_eq!((p.b.count(Counter::CompletionQueueFull), p.b.free_cells()), (1, CELLS - 1));
+        let w = &p.b.entry.connection.delivery.lanes[0].rx;
+        assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
+        assert_eq!(p.b.queues.receive_consumer.load(Ordering::Relaxed), 0, "the receive is not used");
+        p.b.drain(at(6));
+        assert_eq!(p.b.completions().len(), COMPLETION_QUEUE_DEPTH);
+        p.b.drain(at(7));
+        assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1, "completions were taken: at once");
+        let done: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.rsn, c.length, c.status)).collect();
+        assert_eq!(done, [(7, 1, 4, 0)]);
+        assert_eq!((p.b.free_cells(), p.b.queues.receive_consumer.load(Ordering::Relaxed)), (CELLS, 1));
+        p.run(10, 4000);
+        assert_eq!(p.a.completed(), [(1, 0)]);
+        p.assert_idle();
+    }
+}
+
+/// An application that rings no doorbell: the place is found when the RNR time is over.
+#[test]
+fn a_place_is_found_after_the_rnr_time() {
+    let (mut p, sent) = sends(true, 1);
+    p.b.post_receive(7, 64, 4);
+    p.b.fill_completions(0);
+    assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
+    p.b.drain(at(6));
+    p.b.queues.completion_consumer.store(1, Ordering::Release);
+    p.b.drain(at(5 + RNR_MICROS + 1));
+    assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1);
+    assert_eq!(p.b.completions().last().map(|c| c.wr_id), Some(7));
+}
+
+/// Each place is for one push. What waits behind it goes on to wait, and the application is asked again.
+#[test]
+fn each_place_takes_one_push() {
+    for ordered in [true, false] {
+        let (mut p, sent) = sends(ordered, 3);
+        (0..3).for_each(|n| p.b.post_receive(n, 64 + n * 4, 4));
+        p.b.fill_completions(0);
+        for (n, wire) in (0..).zip(&sent) {
+            assert!(is_rnr(&p.b.receive(wire, at(5)), 300 + n));
+        }
+        p.b.drain(at(6));
+        for n in 0..3 {
+            assert_eq!(p.b.queues.receive_consumer.load(Ordering::Relaxed), n);
+            assert!(p.b.queues.take_completions(n + 1), "a push waits for the place");
+            p.b.wake = true;
+            p.b.drain(at(7 + u64::from(n)));
+        }
+        let done: Vec<_> = p.b.completions().iter().rev().take(3).map(|c| c.wr_id).collect();
+        assert_eq!(done, [2, 1, 0], "ordered: {ordered}");
+        p.run(20, 4000);
+        assert_eq!(p.a.completed(), [(1, 0), (2, 0), (3, 0)]);
+        p.assert_idle();
+    }
+}
+
+/// Own transactions that have ended take the places first. The push that waits is not offered in vain, which would cost a
+/// NACK and double its delay.
+#[test]
+fn ends_of_own_transactions_take_places_first() {
+    for ordered in [true, false] {
+        let (mut p, sent) = sends(ordered, 1);
+        p.b.post_receive(7, 64, 4);
+        p.b.fill_completions(0);
+        p.b.post(write(0, 4));
+        let own = p.b.drain(at(0));
+        p.a.receive(&own[0], at(1));
+        let ack = back(&p.b, 201, 100, at(1));
+        p.b.receive(&ack, at(1));
+        assert_eq!(p.b.entry.connection.initiator.completions_blocked, 1);
+        assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
+        let _ = p.b.queues.take_completions(1);
+        for _ in 0..8 {
+            assert!(!is_rnr(&p.b.turn(at(6)), 300), "ordered: {ordered}");
+        }
+        assert_eq!(p.b.entry.connection.initiator.brsn.0, 2, "the end of the WRITE is reported");
+        assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 0);
+        assert_eq!(p.b.completions().len(), COMPLETION_QUEUE_DEPTH);
+        p.b.drain(at(7));
+        assert_eq!(p.b.completions().iter().map(|c| c.wr_id).collect::<Vec<_>>(), [7]);
+    }
 }
 
 /// D-43: refused, and no cell is free to keep it. The RNR NACK already makes the peer send it again. Nothing is

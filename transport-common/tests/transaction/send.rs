@@ -2,7 +2,7 @@
 
 use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 
 use crate::harness::*;
 
@@ -60,6 +60,31 @@ fn segments_fill_one_receive() {
     assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, WorkFlags::empty()));
     assert_eq!(p.a.completed().len(), 4);
     assert_eq!(p.b.queues.receive_consumer.load(std::sync::atomic::Ordering::Relaxed), 2);
+    p.assert_idle();
+}
+
+/// The last segment of a message waits for a place of the completion. Those before it are in the receive by then.
+#[test]
+fn the_last_segment_waits_for_a_place_of_the_completion() {
+    let mut p = Pair::new(true);
+    for n in 0..2000 {
+        p.a.memory[n] = (n % 251) as u8;
+    }
+    p.b.post_receive(7, 10_000, 4096);
+    p.b.fill_completions(1);
+    post_message(&mut p.a, &[1024, 952], Some(9));
+    let sent = p.a.drain(at(0));
+    p.b.receive(&sent[0], at(1));
+    p.b.fill_completions(0);
+    let nack = p.b.receive(&sent[1], at(2)).expect("no place is left");
+    assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, RNR));
+    assert_eq!(p.b.memory[10_000..11_024], p.a.memory[..1024]);
+    p.b.completions();
+    p.run(3, 4000);
+    let done: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.length, c.immediate)).collect();
+    assert_eq!(done, [(7, 1976, 9)]);
+    assert_eq!(p.b.memory[10_000..11_976], p.a.memory[..1976]);
+    assert_eq!(p.a.completed(), [(1, 0), (2, 0)]);
     p.assert_idle();
 }
 

@@ -148,6 +148,9 @@ pub struct StaticConnection {
     pub peer_address: IpAddr,
     /// The peer's MAC address, or the next hop's.
     pub peer_mac: Mac,
+    /// Whether it follows when the kernel's neighbour table has another MAC address of the next hop. Unless the table says so, it
+    /// keeps the address that is written there.
+    pub follow_next_hop: bool,
     /// Whether requests are delivered and completed in RSN order.
     pub ordered: bool,
     /// The upper layer protocol, RDMA unless the table names another.
@@ -404,6 +407,7 @@ impl StaticConnection {
         let peer_address = table.require("peer_address", peer_address, "\"10.7.0.2\"");
         let peer_mac = table.mac("peer_mac");
         let peer_mac = table.require("peer_mac", peer_mac, "\"02:00:00:00:00:02\"");
+        let follow_next_hop = table.boolean("follow_next_hop").unwrap_or(false);
         let ordered = table.boolean("ordered");
         let ordered = table.require("ordered", ordered, "true");
         let ulp = read_ulp(table);
@@ -437,6 +441,7 @@ impl StaticConnection {
             peer_cid: Cid(peer_cid? as u32),
             peer_address: peer_address?,
             peer_mac: peer_mac?,
+            follow_next_hop,
             ordered: ordered?,
             ulp,
             tunnel,
@@ -505,6 +510,7 @@ impl StaticConnection {
     pub fn to_open(&self, local_cid: LocalCid, max_segment: Option<u32>) -> OpenConnection {
         OpenConnection {
             local_cid,
+            follow_next_hop: self.follow_next_hop,
             ordered: self.ordered,
             ulp: self.ulp,
             tunnel: self.tunnel,

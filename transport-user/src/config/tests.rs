@@ -55,6 +55,7 @@ fn the_design_s_example_is_read_as_written() {
         peer_cid: Cid(10),
         peer_address: "10.7.0.2".parse().unwrap(),
         peer_mac: Mac([2, 0, 0, 0, 0, 2]),
+        follow_next_hop: false,
         ordered: true,
         ulp: Ulp::Rdma,
         tunnel: None,
@@ -84,6 +85,17 @@ fn a_static_connection_is_opened_as_the_file_says() {
     );
     assert_eq!((open.tx, open.rx, open.ordered), (connection.tx, connection.rx, true));
     assert_eq!((open.tuning, open.max_segment, open.vlan_tci), (crate::Tuning::default(), None, None));
+}
+
+/// The address that is written counts, unless the file says otherwise.
+#[test]
+fn a_static_connection_follows_its_next_hop_only_if_it_is_told_to() {
+    for (text, follows) in
+        [("", false), ("follow_next_hop = false\n", false), ("follow_next_hop = true\n", true)]
+    {
+        let file = NodeFile::parse(&with("ordered   = true", &format!("{text}ordered = true"))).unwrap();
+        assert_eq!(file.connections[0].to_open(LocalCid::Any, None).follow_next_hop, follows, "{text}");
+    }
 }
 
 #[test]

@@ -163,6 +163,7 @@ pub(super) fn agree(
         peer_cid: Cid(peer.cid),
         peer_address,
         peer_mac: peer.mac,
+        follow_next_hop: true,
         ordered: own.ordered,
         ulp: own.ulp,
         tunnel: own.tunnel,

@@ -37,6 +37,17 @@ pub trait Host: Send + Sync + 'static {
     /// second. It does not block its thread.
     fn next_hop(&self, peer: IpAddr) -> impl Future<Output = Option<Mac>> + Send;
 
+    /// Returns whether the next hops of connections may have changed since the last call. The first call returns true.
+    fn next_hops_changed(&self) -> bool;
+
+    /// Returns the MAC address of the next hop to a peer, if the kernel knows it. With `ask`, the kernel is made to resolve what
+    /// it does not know, for a later call.
+    fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Option<Mac>;
+
+    /// Sends the packets of a connection to this next hop from now on, those that are sent again included. Nothing else of it
+    /// changes. Returns false if the connection with this generation has ended.
+    fn set_next_hop(&self, cid: Cid, generation: u32, mac: Mac) -> bool;
+
     /// Opens this end's half. From now on, packets for the CID are accepted.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ mod host;
 mod life;
 mod log_limit;
 pub(crate) mod message;
+mod next_hop;
 mod node_host;
 mod notices;
 mod path_check;
@@ -418,7 +419,7 @@ fn establish<H: Host>(
         tx_spi: connection.security.tx_spi,
         mtus: Mutex::new(Mtus { agreed: agreement.mtu, path: agreement.path_mtu }),
         peer_regions: Mutex::new(peer_offer.regions),
-        path: PathCheck::new(peer_searches, longest_stall, connection.peer_mac),
+        path: PathCheck::new(peer_searches, longest_stall),
         outgoing,
     });
     lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, timeout_at};
-use tracing::debug;
+use tracing::{debug, warn};
 use transport_common::connection::Statistics;
 use transport_common::ids::{Cid, RKey};
 use transport_common::security::SecurityDrops;
@@ -90,6 +90,19 @@ impl Host for NodeHost {
 
     async fn next_hop(&self, peer: IpAddr) -> Option<Mac> {
         self.node.next_hop(peer).await.inspect_err(|error| debug!("{error}")).ok()
+    }
+
+    fn next_hops_changed(&self) -> bool {
+        self.node.next_hops_changed()
+    }
+
+    fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Option<Mac> {
+        self.node.known_next_hop(peer, ask).inspect_err(|error| debug!("{error}")).ok()?
+    }
+
+    fn set_next_hop(&self, cid: Cid, generation: u32, mac: Mac) -> bool {
+        let changed = self.node.connection(cid).map(|connection| connection.set_next_hop(generation, mac));
+        changed.is_some_and(|changed| changed.inspect_err(|error| warn!("{error}")).unwrap_or(false))
     }
 
     fn open(&self, reservation: CidReservation, agreement: &Agreement) -> Result<(), HostError> {
@@ -173,6 +186,8 @@ impl Host for NodeHost {
             cid: info.local_cid,
             generation: info.generation,
             peer: info.peer_address,
+            next_hop: info.peer_mac,
+            follows: self.node.connection(info.local_cid).is_some_and(|own| own.follows_next_hop()),
             failed: info.state == ConnectionState::Fatal,
             outstanding: info.request_tx.unacknowledged + info.data_tx.unacknowledged,
             oldest: [info.request_tx.base_psn, info.data_tx.base_psn],

@@ -17,7 +17,6 @@ use super::path_watch::{Heard, Stall};
 use super::session::{Session, farewell};
 use super::smaller_mtu::{MtuOf, SmallerMtu, Source, go_on};
 use super::{Shared, lock, socket_address};
-use crate::mac::Mac;
 use crate::parameters::Tuning;
 
 /// Time between two searches of one end that found nothing new.
@@ -25,8 +24,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// A connection ends only after so many searches in a row have found that the path carries less than its MTU: probes are lost
 /// like other packets.
 const SEARCHES: u32 = 2;
-/// Longest look at the MAC address of the next hop.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// Shortest time after which a stalled connection is given up.
 const SHORTEST_STALL: Duration = Duration::from_secs(2);
 
@@ -49,13 +46,11 @@ pub(super) struct PathCheck {
     /// Whether the peer takes part: a node of an older release ends the session at a message that it does not expect.
     peer_searches: bool,
     longest_stall: Duration,
-    /// MAC address of the next hop to which the connection sends.
-    next_hop: Mac,
     cause: OnceLock<Cause>,
 }
 
 impl PathCheck {
-    pub(super) fn new(peer_searches: bool, longest_stall: Duration, next_hop: Mac) -> Self {
+    pub(super) fn new(peer_searches: bool, longest_stall: Duration) -> Self {
         let (probes, incoming) = mpsc::channel(1);
         Self {
             stall: watch::Sender::new(None),
@@ -64,7 +59,6 @@ impl PathCheck {
             incoming: tokio::sync::Mutex::new(incoming),
             peer_searches,
             longest_stall,
-            next_hop,
             cause: OnceLock::new(),
         }
     }
@@ -166,12 +160,6 @@ pub(super) async fn follow<H: Host>(shared: &Shared<H>, session: &Session) -> In
             session.end_with(given_up(lasts, heard)).await;
             continue;
         }
-        if stall.is_some()
-            && let Some(mac) = other_next_hop(shared, session).await
-        {
-            session.end_with(moved(mac, path.next_hop)).await;
-            continue;
-        }
         let wants = stall.is_some() && path.peer_searches && Instant::now() >= next_search;
         if asked.is_none() && !wants {
             continue;
@@ -180,21 +168,6 @@ pub(super) async fn follow<H: Host>(shared: &Shared<H>, session: &Session) -> In
             go_on(shared, session, SmallerMtu { mtu, of: MtuOf::Path }, Source::Search).await;
         }
         next_search = Instant::now() + AGAIN;
-    }
-}
-
-/// Returns the MAC address to which the kernel sends packets to the peer, if it is not the connection's.
-async fn other_next_hop<H: Host>(shared: &Shared<H>, session: &Session) -> Option<Mac> {
-    let now = timeout(LONGEST_LOOK, shared.host.next_hop(session.peer.ip())).await.ok()??;
-    (now != session.path.next_hop).then_some(now)
-}
-
-fn moved(mac: Mac, before: Mac) -> Cause {
-    Cause {
-        here: format!(
-            "the next hop to the peer has the MAC address {mac} now, and the connection was set up with {before}: connect again"
-        ),
-        for_peer: "the next hop of the peer has another MAC address now: connect again".to_owned(),
     }
 }
 
@@ -274,7 +247,7 @@ mod tests {
     /// The interface may change after the session is known, and before it is served.
     #[tokio::test]
     async fn a_smaller_mtu_of_before_is_not_missed() {
-        let path = PathCheck::new(true, SHORTEST_STALL, Mac([0; 6]));
+        let path = PathCheck::new(true, SHORTEST_STALL);
         path.interface_has_mtu(1400);
         let mut smaller = path.smaller_mtus();
         path.interface_has_mtu(1400);
@@ -284,16 +257,13 @@ mod tests {
         assert_eq!(known, Some((SmallerMtu { mtu: 1400, of: MtuOf::Node }, Source::Interface)));
     }
 
-    /// What the peer reads is true there: this end is "the peer". All of it crosses, and it says nothing of this end's
-    /// addresses.
+    /// What the peer reads is true there: this end is "the peer". All of it crosses.
     #[test]
     fn the_peer_reads_words_of_its_own() {
-        let [mac, before] = [8, 9].map(|last| Mac([2, 0, 0, 0, 0, last]));
         let causes = [Heard::Never, Heard::NoLonger, Heard::Some].map(|heard| given_up(AGAIN, heard));
-        for Cause { here, for_peer } in causes.into_iter().chain([moved(mac, before)]) {
+        for Cause { here, for_peer } in causes {
             assert_ne!(here, for_peer);
             assert!(for_peer.contains(" of the peer ") && !for_peer.contains("peer is down"), "{for_peer}");
-            assert!([mac, before].iter().all(|own| !for_peer.contains(&own.to_string())), "{for_peer}");
             assert_eq!(farewell(&for_peer), Message::Close { text: for_peer });
         }
     }
@@ -301,8 +271,8 @@ mod tests {
     /// The session ended with this cause if its last message was the one for the peer.
     #[test]
     fn the_cause_is_that_of_the_last_message() {
-        let path = PathCheck::new(true, SHORTEST_STALL, Mac([0; 6]));
-        let cause = moved(Mac([8; 6]), Mac([9; 6]));
+        let path = PathCheck::new(true, SHORTEST_STALL);
+        let cause = given_up(AGAIN, Heard::Some);
         assert_eq!(path.ended_by(&farewell(&cause.for_peer)), None);
         path.cause.set(cause.clone()).expect("it is the first");
         assert_eq!(path.ended_by(&farewell("closed")), None);

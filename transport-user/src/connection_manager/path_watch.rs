@@ -2,8 +2,8 @@
 //!
 //! The connection manager's TCP connection says nothing about that, and a static connection has none. So the manager looks
 //! at what the datapath has sent again. A connection whose oldest packet was sent again some times without an answer is
-//! *stalled* (the rule of RFC 8899, 4.3, for black holes). It is an event, and the session of the connection finds out
-//! why ([`super::path_check`]).
+//! *stalled* (the rule of RFC 8899, 4.3, for black holes). It is an event. If the next hop has another MAC address, the
+//! connection goes on with that ([`super::next_hop`]). Otherwise its session finds out why ([`super::path_check`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,9 @@ use transport_common::wire::udp::FALCON_UDP_PORT;
 use super::admission::Source;
 use super::events::{Level, Origin};
 use super::host::Host;
+use super::next_hop::NextHops;
 use super::{Shared, lock};
+use crate::mac::Mac;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -35,6 +37,10 @@ pub struct PathState {
     pub generation: u32,
     /// The peer's address.
     pub peer: IpAddr,
+    /// MAC address of the next hop to which it sends.
+    pub next_hop: Mac,
+    /// Whether it follows when the next hop has another one.
+    pub follows: bool,
     /// Whether packet delivery has failed.
     pub failed: bool,
     /// Number of packets that are sent and not acknowledged.
@@ -73,12 +79,15 @@ pub(super) enum Heard {
 pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut known = Known::default();
+    let (mut known, mut next_hops) = (Known::default(), NextHops::default());
     loop {
         ticks.tick().await;
         follow_interface(&shared);
+        // Before the connections are read, so that a change is seen by one of the two.
+        next_hops.begin(shared.host.next_hops_changed());
         let (all, now) = (shared.host.paths(), Instant::now());
         known.0.retain(|cid, _| all.iter().any(|state| state.cid == *cid));
+        next_hops.retain(&all);
         for state in &all {
             // Who sets a connection up sees for itself what passes.
             if lock(&shared.proving).contains(&state.cid) {
@@ -93,8 +102,10 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
                     session.as_ref().map_or(Origin::Peer(Source::of(state.peer)), |session| session.origin());
                 shared.events.add(origin, Level::Warning, || text(state, news));
             }
+            let moved = next_hops.follow(&shared, state, stall.is_some());
             if let Some(session) = session {
-                session.path.stalls(stall);
+                // What is sent again to another next hop may well pass.
+                session.path.stalls(stall.filter(|_| !moved));
             }
         }
     }
@@ -229,6 +240,8 @@ mod tests {
             cid: Cid(5),
             generation: 1,
             peer: "10.7.0.2".parse().expect("an address"),
+            next_hop: Mac([2, 0, 0, 0, 0, 2]),
+            follows: true,
             failed: false,
             outstanding: 1,
             oldest: [7, 9],

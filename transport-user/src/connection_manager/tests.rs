@@ -58,6 +58,10 @@ struct Memory {
     hears: Mutex<bool>,
     /// MAC address of the next hop to every peer, if the neighbour table has one.
     next_hop: Mutex<Option<Mac>>,
+    /// Whether there was a notice that it has changed.
+    next_hops_changed: Mutex<bool>,
+    /// How often the neighbour table was read without a request to resolve, and with one.
+    next_hop_reads: Mutex<[u32; 2]>,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -96,6 +100,8 @@ impl FakeNode {
             carries: Mutex::new(u32::MAX),
             hears: Mutex::new(true),
             next_hop: Mutex::default(),
+            next_hops_changed: Mutex::default(),
+            next_hop_reads: Mutex::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -143,6 +149,21 @@ impl Host for FakeNode {
             std::future::pending::<()>().await;
         }
         *lock(&self.0.next_hop)
+    }
+
+    fn next_hops_changed(&self) -> bool {
+        std::mem::take(&mut *lock(&self.0.next_hops_changed))
+    }
+
+    fn known_next_hop(&self, _: IpAddr, ask: bool) -> Option<Mac> {
+        lock(&self.0.next_hop_reads)[usize::from(ask)] += 1;
+        *lock(&self.0.next_hop)
+    }
+
+    fn set_next_hop(&self, cid: Cid, generation: u32, mac: Mac) -> bool {
+        let mut paths = lock(&self.0.paths);
+        let path = paths.iter_mut().find(|path| (path.cid, path.generation) == (cid, generation));
+        path.map(|path| path.next_hop = mac).is_some()
     }
 
     fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {

@@ -77,6 +77,17 @@ impl Netlink {
         }
     }
 
+    /// Returns the MAC address of the next hop towards `peer`, if the neighbour table has it. Does not wait. With `ask`, the
+    /// kernel is made to resolve an address that it does not know, for a later call.
+    pub(crate) fn known(&self, index: u32, peer: IpAddr, ask: bool) -> Result<Option<[u8; 6]>, String> {
+        let hop = self.next_hop(index, peer)?;
+        let known = self.neighbour(index, hop).map_err(unreadable)?;
+        if known.is_none() && ask {
+            self.probe.send(index, hop);
+        }
+        Ok(known)
+    }
+
     fn next_hop(&self, index: u32, peer: IpAddr) -> Result<IpAddr, String> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(peer);
@@ -139,8 +150,7 @@ impl<'n> Search<'n> {
     /// call.
     fn look(&mut self) -> Result<Option<[u8; 6]>, String> {
         let (netlink, hop) = (self.netlink, self.hop);
-        let failed = |error: io::Error| format!("cannot read the neighbour table: {error}");
-        let known = netlink.neighbour(self.index, hop).map_err(failed)?;
+        let known = netlink.neighbour(self.index, hop).map_err(unreadable)?;
         if known.is_none() && self.round == ROUNDS {
             return Err(format!("{hop} does not answer; check that the peer is up, or give its MAC address"));
         }
@@ -159,6 +169,10 @@ fn scope_of(address: IpAddr, index: u32) -> Option<u32> {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(index),
         _ => None,
     }
+}
+
+fn unreadable(error: io::Error) -> String {
+    format!("cannot read the neighbour table: {error}")
 }
 
 fn family(address: IpAddr) -> AddressFamily {
@@ -188,6 +202,16 @@ mod tests {
         let reason =
             netlink.resolve(u32::MAX, "127.0.0.1".parse().expect("an address")).expect_err("not a peer");
         assert!(reason.contains("this host"), "{reason}");
+    }
+
+    /// An address of this host has no next hop, whether the kernel is asked or not.
+    #[test]
+    fn what_is_known_is_that_of_a_route() {
+        let netlink = Netlink::open().expect("netlink needs no privilege");
+        for ask in [false, true] {
+            let known = netlink.known(1, "127.0.0.1".parse().expect("an address"), ask);
+            assert!(known.expect_err("not a peer").contains("this host"));
+        }
     }
 
     #[test]

@@ -330,6 +330,18 @@ impl Node {
         mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
     }
 
+    /// Returns the MAC address of the next hop towards `peer`, if the kernel knows it. Does not wait. With `ask`, the kernel is
+    /// made to resolve what it does not know.
+    pub(crate) fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Result<Option<Mac>, Error> {
+        let mac = self.inner.netlink.known(self.device().index, peer, ask);
+        mac.map(|mac| mac.map(Mac)).map_err(|reason| self.no_neighbour(peer, reason))
+    }
+
+    /// Returns whether next hops may have changed since the last call.
+    pub(crate) fn next_hops_changed(&self) -> bool {
+        self.inner.link.next_hops_changed()
+    }
+
     fn no_neighbour(&self, address: IpAddr, reason: String) -> Error {
         Error::NoNeighbour { address, interface: self.device().interface.clone(), reason }
     }

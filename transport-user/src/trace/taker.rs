@@ -141,7 +141,9 @@ impl Taker {
         let end = options.duration.map(|duration| Instant::now() + duration);
         let told = vec![Told::default(); CONNECTIONS];
         let (runs, lost_told) = (options.runs, 0);
-        let records = Records { maps, file, runs, end, progress, told, lost_before, lost_told };
+        let mut records = Records { maps, file, runs, end, progress, told, lost_before, lost_told };
+        // What the caller does next can be replayed from its first packet on, however late the thread begins.
+        records.tell_connections()?;
         Ok(Self { recording, ring, records })
     }
 

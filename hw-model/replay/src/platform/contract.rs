@@ -15,6 +15,7 @@ use transport_common::tape::{Recorded, RunKind, Tag, Tape, finish};
 
 use super::Replayed;
 use crate::player::Player;
+use crate::tests::bytes_of;
 use crate::{Connections, RecordedRun, Shared};
 
 /// The checks that cannot hold, because they read a frame back. A trace has the headers of a received frame and no
@@ -56,14 +57,8 @@ impl Recording {
             return;
         }
         assert_ne!(finish(&self.tape, Verdict::Drop), usize::MAX, "the run fits the tape");
-        let tape = &mut *self.tape;
-        let used = tape.used.get();
-        let head = [tape.kind.get(), used, tape.steps.get(), tape.frame_length.get()];
-        let mut bytes: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
-        bytes.extend(*tape.prefix.get_mut());
-        bytes.extend(tape.words[..used as usize].iter().flat_map(|word| word.get().to_le_bytes()));
-        self.recorded.push_back(RecordedRun::from_bytes(&bytes).expect("a tape"));
-        tape.kind.set(0);
+        self.recorded.push_back(RecordedRun::from_bytes(&bytes_of(&mut self.tape)).expect("a tape"));
+        self.tape.kind.set(0);
     }
 }
 

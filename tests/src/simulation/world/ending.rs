@@ -9,7 +9,7 @@ use super::World;
 use crate::simulation::faults::{FaultKind, Thread};
 use crate::simulation::host::{Before, Host};
 use crate::simulation::scenario::{End, Profile};
-use crate::simulation::{corruption, invariants};
+use crate::simulation::{attention, corruption, invariants};
 
 impl World {
     /// Looks at what a step has told an application or the peer.
@@ -23,11 +23,11 @@ impl World {
         let entry = nic.entry(own.initiator.slot);
         let ledger = &mut self.ledgers[link][side];
         let lost = ledger.look(nic.queue_pair(own.initiator.slot), entry, own, peers);
-        self.reached.add_full_queue(&entry.connection, &lost);
+        self.reached.add_full_queue(&entry.connection, lost.len());
+        self.reached.note("receives_blocked", attention::lacks_place(nic, own.initiator.slot));
         self.reached.add_lateness(entry);
         self.reached.note("send_queue_full", own.fills_send_queue(nic));
-        own.lost_ends.extend(lost.ends);
-        peers.lost_receives.extend(lost.receives);
+        own.lost_ends.extend(lost);
         if !own.is_cut() {
             let sender = self.hosts[own.target.host].nic.entry(own.target.slot);
             ledger.check_acknowledged(&before.pushes, (nic, entry), sender, peers);

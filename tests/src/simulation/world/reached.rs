@@ -10,7 +10,6 @@ use transport_common::counters::Counter;
 use transport_common::packet_delivery::{PACKETS, Window};
 use transport_common::transaction::{CompletionCode, TransactionState};
 
-use crate::simulation::ledger::Lost;
 use crate::simulation::wraps::WRAPS;
 
 /// How often each thing happened. What never happened is not in it.
@@ -59,13 +58,12 @@ impl Reached {
     }
 
     /// Adds what a full completion queue did in a step of a connection.
-    pub(in crate::simulation) fn add_full_queue(&mut self, connection: &Connection, lost: &Lost) {
+    pub(in crate::simulation) fn add_full_queue(&mut self, connection: &Connection, lost_ends: usize) {
         if connection.initiator.completions_blocked != 0 {
             let ordered = connection.initiator.ordered != 0;
             self.book(if ordered { "steps_blocked_ordered" } else { "steps_blocked_unordered" }, 1);
         }
-        self.book("ends_lost", lost.ends.len() as u64);
-        self.book("receives_lost", lost.receives.len() as u64);
+        self.book("ends_lost", lost_ends as u64);
     }
 
     /// Adds what a connection is after a step, if a peer that acknowledges late has made it so.

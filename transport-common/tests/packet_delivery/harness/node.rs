@@ -10,11 +10,11 @@ use transport_common::connection::{Entry, Parameters, Serviced, WorkDone, WorkKi
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
 use transport_common::queues::{
-    AccessFlags, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH,
-    WorkRequest,
+    AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Queues, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
+    Region, SEND_QUEUE_DEPTH, WorkRequest,
 };
 use transport_common::transaction::{Held, NO_CELL, RequestFlags};
-use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
+use transport_common::ulp::{Operation, UlpCode};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::packet::Packet;
 
@@ -111,7 +111,16 @@ impl Node {
         self.wake |= self.queues.receive_wanted.load(Ordering::Acquire) != 0;
     }
 
-    /// Takes all completions from the queue.
+    /// Fills the completion queue but for `places` completions.
+    pub(crate) fn fill_completions(&mut self, places: u32) {
+        let taken = self.queues.completion_consumer.load(Ordering::Relaxed);
+        let full = taken.wrapping_add(COMPLETION_QUEUE_DEPTH as u32);
+        while full.wrapping_sub(self.queues.completion_producer.load(Ordering::Relaxed)) > places {
+            assert!(self.queues.complete(Completion::default()));
+        }
+    }
+
+    /// Takes all completions from the queue. Rings the doorbell if something waits for their places.
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
         let mut out = Vec::new();
         let mut consumer = self.queues.completion_consumer.load(Ordering::Relaxed);
@@ -119,7 +128,7 @@ impl Node {
             out.push(completion);
             consumer = consumer.wrapping_add(1);
         }
-        self.queues.completion_consumer.store(consumer, Ordering::Release);
+        self.wake |= self.queues.take_completions(consumer);
         out
     }
 
@@ -315,7 +324,7 @@ impl Node {
             let region = self.region(ulp.rkey);
             match region.resolve(ulp.rkey, AccessFlags::REMOTE_READ, ulp.address, ulp.length) {
                 Some(offset) => ulp.memory_offset = offset,
-                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS.0),
+                None => t.protocol.refuse_answer(&mut ulp, UlpCode::ACCESS),
             }
         }
         if ulp.data_length != 0 {

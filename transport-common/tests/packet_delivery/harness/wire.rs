@@ -3,8 +3,8 @@
 use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Acknowledgement, Window};
-use transport_common::ulp::block;
-use transport_common::ulp::rdma::{Aeth, Extension, Opcode, Operation, OperationKind, Payload, UlpCode};
+use transport_common::ulp::rdma::{Aeth, Opcode};
+use transport_common::ulp::{Headers, Operation, OperationKind, Payload, Protocol, UlpCode, block};
 use transport_common::units::Picoseconds;
 use transport_common::wire::packet::Packet;
 
@@ -65,7 +65,7 @@ pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
         acknowledgement,
         ..Packet::default()
     };
-    let mut operation = operation_of(ulp);
+    let mut operation = operation_of(t.protocol, ulp);
     if matches!(t.kind, BACK | EACK | NACK) {
         packet.t2 = t.t2;
         packet.ecn_count = t.ecn_count as u16;
@@ -94,7 +94,7 @@ pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
     (packet, operation)
 }
 
-fn operation_of(u: &Payload) -> Operation {
+fn operation_of(protocol: Protocol, u: &Payload) -> Operation {
     let mut out = Operation {
         length: u.data_length,
         rkey: u.rkey,
@@ -106,20 +106,17 @@ fn operation_of(u: &Payload) -> Operation {
         segment: u.segment,
         ..Operation::default()
     };
-    out.kind = match (u.extension, u.bth_opcode) {
-        (Extension::None, _) => OperationKind::None,
-        (Extension::Command, Opcode(block::READ)) => OperationKind::Read,
-        (Extension::Command, _) => OperationKind::Write,
-        (Extension::Status, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
-        (Extension::Status, _) => OperationKind::ReadResponse,
-        (Extension::Reth, Opcode::READ_REQUEST) => OperationKind::Read,
-        (Extension::Reth, _) => OperationKind::Write,
-        (Extension::Atomic, Opcode::COMPARE_SWAP) => OperationKind::CompareSwap,
-        (Extension::Atomic, _) => OperationKind::FetchAdd,
-        (Extension::Aeth, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
-        (Extension::Aeth, _) => OperationKind::ReadResponse,
-        (Extension::AethValue, _) => OperationKind::AtomicResponse,
-        (_, code) => {
+    let read = if protocol.is_block() { block::READ } else { Opcode::READ_REQUEST.0 };
+    out.kind = match (u.headers, Opcode(u.opcode)) {
+        (Headers::None, _) => OperationKind::None,
+        (Headers::Access, _) if u.opcode == read => OperationKind::Read,
+        (Headers::Access, _) => OperationKind::Write,
+        (Headers::Atomic, Opcode::COMPARE_SWAP) => OperationKind::CompareSwap,
+        (Headers::Atomic, _) => OperationKind::FetchAdd,
+        (Headers::Status, _) if u.status != 0 => OperationKind::ErrorResponse,
+        (Headers::Status, _) => OperationKind::ReadResponse,
+        (Headers::Value, _) => OperationKind::AtomicResponse,
+        (Headers::Message, code) => {
             let only = matches!(code, Opcode::SEND_ONLY | Opcode::SEND_ONLY_IMMEDIATE);
             let last = matches!(code, Opcode::SEND_LAST | Opcode::SEND_LAST_IMMEDIATE);
             out.first = (only || code == Opcode::SEND_FIRST) as u8;
@@ -132,7 +129,7 @@ fn operation_of(u: &Payload) -> Operation {
         OperationKind::CompareSwap | OperationKind::FetchAdd | OperationKind::AtomicResponse => {
             out.length = 8
         }
-        OperationKind::ErrorResponse => out.code = UlpCode(u.syndrome & !Aeth::ERROR_BASE),
+        OperationKind::ErrorResponse => out.code = UlpCode(u.status & !Aeth::ERROR_BASE),
         _ => {}
     }
     out

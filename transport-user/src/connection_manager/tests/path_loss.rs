@@ -8,12 +8,16 @@ use super::super::smaller_mtu::{MtuOf, SmallerMtu};
 use super::*;
 
 const HEADERS: usize = 20 + 8;
+const OLD_ROUTER: Mac = Mac([2, 0, 0, 0, 0, 9]);
+const NEW_ROUTER: Mac = Mac([2, 0, 0, 0, 0, 8]);
 
 fn stalled(cid: Cid) -> PathState {
     PathState {
         cid,
         generation: 1,
         peer: LEFT.parse().unwrap(),
+        next_hop: OLD_ROUTER,
+        follows: true,
         failed: false,
         outstanding: 1,
         oldest: [7, 7],
@@ -174,21 +178,74 @@ async fn a_stall_whose_cause_is_not_found_ends_too() {
     eventually("it is an event", || node.events().iter().any(told)).await;
 }
 
-/// Another router has taken over: the kernel sends to its MAC address, and the connection still to that of the old one.
+/// Returns the next hops of the connections of a node.
+fn next_hops(node: &Manager) -> Vec<Mac> {
+    lock(&node.host().0.paths).iter().map(|path| path.next_hop).collect()
+}
+
+fn told(node: &Manager, cid: Cid) -> bool {
+    let text =
+        format!("next hop of connection {} is now 02:00:00:00:00:08 instead of 02:00:00:00:00:09", cid.0);
+    node.events().iter().any(|event| event.text == text)
+}
+
+/// Another router has taken over: the kernel sends to its MAC address, and no notice says so. A stalled connection has the kernel
+/// resolve it, takes it over, and goes on.
 #[tokio::test]
-async fn a_next_hop_with_another_mac_address_ends_a_stalled_connection() {
+async fn a_stalled_connection_takes_over_the_mac_address_of_the_next_hop() {
     let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
-    let (mut stream, cid) = connect_by_hand(&node).await;
-    *lock(&node.host().0.next_hop) = Some(Mac([2, 0, 0, 0, 0, 8]));
-    let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 9000).await });
-    without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
-    let (text, searches) = within("the peer is told", peer).await.unwrap();
-    // The peer is not told addresses of this end's link.
-    assert_eq!(text, "the next hop of the peer has another MAC address now: connect again");
-    assert_eq!((searches, node.statistics().path_lost), (0, 1));
-    let expected = "MAC address 02:00:00:00:00:08 now, and the connection was set up with 02:00:00:00:00:09";
-    let told = |event: &Event| event.text.contains(" ended: ") && event.text.contains(expected);
-    eventually("it is an event", || node.events().iter().any(told)).await;
+    let (_stream, cid) = connect_by_hand(&node).await;
+    let asks = |node: &Manager| lock(&node.host().0.next_hop_reads)[1];
+    without_answers(&node, cid, "it asks", || asks(&node) > 0).await;
+    assert_eq!(next_hops(&node), [OLD_ROUTER], "the kernel does not know it yet");
+    *lock(&node.host().0.next_hop) = Some(NEW_ROUTER);
+    eventually("it goes on", || next_hops(&node) == [NEW_ROUTER]).await;
+    // The packets are acknowledged now.
+    lock(&node.host().0.paths)[0].outstanding = 0;
+    eventually("it is an event", || told(&node, cid)).await;
+    let passes = |event: &Event| event.text.contains("its packets pass again after");
+    eventually("they pass again", || node.events().iter().any(passes)).await;
+    assert_eq!((node.sessions().len(), node.statistics().path_lost), (1, 0));
+}
+
+/// A connection that only acknowledges never stalls. It follows when there is a notice, and when it is new.
+#[tokio::test]
+async fn an_idle_connection_follows_its_next_hop_when_there_is_a_notice() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (first, fixed, later) = (Cid(200), Cid(201), Cid(202));
+    let idle = |cid| PathState { outstanding: 0, ..stalled(cid) };
+    *lock(&node.host().0.next_hop) = Some(OLD_ROUTER);
+    *lock(&node.host().0.paths) = vec![idle(first), PathState { follows: false, ..idle(fixed) }];
+    let reads = |node: &Manager| *lock(&node.host().0.next_hop_reads);
+    eventually("a new one is compared", || reads(&node) == [1, 0]).await;
+    *lock(&node.host().0.next_hop) = Some(NEW_ROUTER);
+    *lock(&node.host().0.next_hops_changed) = true;
+    eventually("it follows", || next_hops(&node) == [NEW_ROUTER, OLD_ROUTER]).await;
+    eventually("it is an event", || told(&node, first)).await;
+    // This one was opened with the old address while the notice was read.
+    lock(&node.host().0.paths).push(idle(later));
+    eventually("it follows", || next_hops(&node) == [NEW_ROUTER, OLD_ROUTER, NEW_ROUTER]).await;
+    eventually("it is an event", || told(&node, later)).await;
+    assert!(!told(&node, fixed), "it keeps what was written");
+    // Without a notice, nothing is read.
+    assert_eq!(reads(&node), [3, 0]);
+}
+
+/// An address that no host has, or one that the kernel does not know.
+#[tokio::test]
+async fn a_next_hop_that_cannot_be_one_is_not_taken_over() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    *lock(&node.host().0.paths) = vec![PathState { outstanding: 0, ..stalled(Cid(200)) }];
+    eventually("it is compared", || lock(&node.host().0.next_hop_reads)[0] == 1).await;
+    let [zero, all, group] = [[0; 6], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]].map(|mac| Some(Mac(mac)));
+    // When the last one is read, the rounds before have ended.
+    for other in [zero, all, group, None, Some(OLD_ROUTER)] {
+        let before = lock(&node.host().0.next_hop_reads)[0];
+        *lock(&node.host().0.next_hop) = other;
+        *lock(&node.host().0.next_hops_changed) = true;
+        eventually("it is read", || lock(&node.host().0.next_hop_reads)[0] > before).await;
+    }
+    assert_eq!((next_hops(&node), node.events().len()), (vec![OLD_ROUTER], 0));
 }
 
 /// A node of a release that does not search again is asked nothing, and a path that works is left alone.

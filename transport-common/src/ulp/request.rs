@@ -1,10 +1,11 @@
-//! The application's requests and completions, named as in the verbs interface.
+//! The application's requests and completions, named as in the verbs interface. All ULPs have them in common.
 
+use crate::transaction::{Kind, Label};
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
 /// The operation of a work request or of a completion. The application writes it, so any value can occur. The
-/// engine refuses values without a name ([`is_valid`](super::is_valid)).
+/// engine refuses values that the ULP of the connection does not have ([`Ulp::is_valid`](super::Ulp::is_valid)).
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct Verb(pub u8);
@@ -30,6 +31,13 @@ impl Verb {
     pub const RECEIVE: Self = Self(9);
     /// Receive completion caused by a WRITE with immediate.
     pub const RECEIVE_IMMEDIATE: Self = Self(10);
+
+    /// Returns whether an operation is a pull. This is the same for all ULPs. An unknown operation counts as a push, and
+    /// is refused when it is served.
+    #[inline(always)]
+    pub const fn is_pull(self) -> bool {
+        matches!(self, Self::READ | Self::COMPARE_SWAP | Self::FETCH_ADD)
+    }
 }
 
 bitflags! {
@@ -77,6 +85,15 @@ pub struct WorkRequest {
     pub segment: u32,
     /// 0.
     pub reserved2: u32,
+}
+
+impl WorkRequest {
+    /// Returns the label of its transaction.
+    #[inline(always)]
+    pub const fn label(&self) -> Label {
+        let kind = if self.opcode.is_pull() { Kind::Pull } else { Kind::Push };
+        Label { kind, opcode: self.opcode.0, flags: self.flags.bits(), length: self.length }
+    }
 }
 
 /// A posted receive buffer.
