@@ -17,17 +17,21 @@ pub(crate) fn read(tree: &Tree, module: &str, types: &[&str]) -> Vec<String> {
     let modules: Vec<_> =
         tree.modules.iter().filter(|one| one.name == module || one.name.starts_with(&inside)).collect();
     let mut held: BTreeSet<String> = types.iter().map(|&name| name.to_owned()).collect();
-    while add_borrowers(&modules, &mut held) {}
+    while add_borrowers(&modules, types, &mut held) {}
     modules.iter().flat_map(|module| functions(module, &held)).collect()
 }
 
-/// Adds the structs that borrow a value of `held`. Returns whether there was one more.
-fn add_borrowers(modules: &[&Module], held: &mut BTreeSet<String>) -> bool {
+/// Adds the structs that borrow a value of one of `types`, or have a field that does. Returns whether there was one more.
+fn add_borrowers(modules: &[&Module], types: &[&str], held: &mut BTreeSet<String>) -> bool {
     let before = held.len();
     for item in modules.iter().flat_map(|module| &module.items) {
-        if let Item::Struct(one) = item
-            && one.fields.iter().any(|field| borrows(&field.ty, held))
-        {
+        let Item::Struct(one) = item else { continue };
+        // A value that contains one by value is larger than it, such as a table of all: not what a function holds.
+        let reaches = |of: &Type| {
+            borrows(of, held)
+                || names(of).iter().any(|name| held.contains(name) && !types.contains(&name.as_str()))
+        };
+        if one.fields.iter().any(|field| reaches(&field.ty)) {
             held.insert(plain(&one.ident));
         }
     }

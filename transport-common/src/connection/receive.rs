@@ -44,9 +44,9 @@ impl Entry {
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
         let Step { input, output, .. } = s;
         let packet = &input.packet;
-        let owner = Owner { entry: self, queues };
-        let mut reporter = Reporter { owner, packet, output, now, is_new: false };
-        match packet_delivery::acknowledge_explicit(&mut reporter, packet, now) {
+        let mut owner = Owner { entry: self, queues };
+        let mut reporter = Reporter { packet, output, now, is_new: false };
+        match packet_delivery::acknowledge_explicit(&mut owner, &mut reporter, packet, now) {
             Ok(late) => output.event.eack_drop |= (late && packet.kind == PacketType::Eack) as u8,
             Err(AckVerdict::Stale) => output.report.raised.raise(Counter::AckStale),
             Err(_) => output.report.raised.raise(Counter::AckInvalid),
