@@ -42,7 +42,7 @@ impl Received {
         let psp = parts.map(|parts| parts.psp);
         let parts = parts.filter(|parts| parts.inner == back);
         let header = parts.and_then(|parts| parts.header);
-        let payload = parts.map_or(&[][..], |parts| parts.payload()).to_vec();
+        let payload = parts.map(|parts| parts.payload().to_vec()).unwrap_or_default();
         Self { at, datagram, psp, header, payload, frame }
     }
 
