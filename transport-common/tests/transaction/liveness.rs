@@ -105,7 +105,7 @@ fn a_request_that_cannot_be_sent_times_out() {
             let ack = back(&node, 22, 9, at(820_000));
             node.receive(&ack, at(820_000));
         }
-        assert_eq!(node.queues.send_consumer.load(Ordering::Relaxed), 3, "both slots are free again");
+        assert_eq!(node.queues().send_consumer.load(Ordering::Relaxed), 3, "both slots are free again");
     }
 }
 
@@ -273,9 +273,9 @@ fn closing_ends_with_a_full_completion_queue() {
             node.post(write(0, 4));
         });
         node.drain(at(0));
-        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
+        node.queues().command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
-        assert_eq!(node.queues.state.load(Ordering::Relaxed), 0, "closed");
+        assert_eq!(node.queues().state.load(Ordering::Relaxed), 0, "closed");
     }
 }
