@@ -40,7 +40,8 @@ pub(crate) struct Node {
     pub(crate) delivered: Vec<u32>,
     cells: Vec<Option<Wire>>,
     free_cells: usize,
-    filed: Option<FalconTime>,
+    /// When the timing wheel fires. Like the wheel, it knows how long ago that is, if it is long ago.
+    filed: Option<Picoseconds>,
     /// The event queues as the next step sees them.
     pub(crate) event_queues: AdmissionView,
     /// Congestion events that entered a queue.
@@ -161,7 +162,7 @@ impl Node {
     fn service(&mut self, outcome: Option<Outcome>, now: Picoseconds) -> Option<Wire> {
         self.wake = false;
         self.services += 1;
-        let fired = self.filed.is_some_and(|deadline| now.ticks().reached(deadline));
+        let fired = self.has_fired(now);
         if fired {
             self.filed = None;
         }
@@ -176,7 +177,8 @@ impl Node {
         self.settle();
         self.at_engine = false;
         if self.s.step.output.report.file != 0 {
-            self.filed = Some(now.ticks().after(self.s.step.output.report.deadline_in));
+            let tick = Picoseconds(now.0 >> Ticks::PICOS_SHIFT << Ticks::PICOS_SHIFT);
+            self.filed = Some(tick.after(self.s.step.output.report.deadline_in.as_picos()));
         }
         if serviced == Serviced::Held
             && let Some(held) = self.entry.next_held()
@@ -218,14 +220,18 @@ impl Node {
 
     /// Returns the deadline in the timing wheel.
     pub(crate) fn deadline(&self) -> Option<FalconTime> {
-        self.filed
+        self.filed.map(Picoseconds::ticks)
+    }
+
+    fn has_fired(&self, now: Picoseconds) -> bool {
+        self.filed.is_some_and(|deadline| !deadline.is_later_than(now))
     }
 
     /// Services the connection as long as there is a reason: a doorbell, or a deadline that has passed.
     pub(crate) fn drain(&mut self, now: Picoseconds) -> Vec<Wire> {
         let mut sent = Vec::new();
         for _ in 0..10_000 {
-            if !self.wake && !self.filed.is_some_and(|deadline| now.ticks().reached(deadline)) {
+            if !self.wake && !self.has_fired(now) {
                 return sent;
             }
             sent.extend(self.turn(now));
