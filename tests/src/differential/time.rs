@@ -233,7 +233,10 @@ impl Bracket {
         let changed = packets.filter(|(old, new)| old.last_sent != new.last_sent);
         traces.extend(changed.map(|(_, new)| new.last_sent.0));
         let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
-        traces.extend(transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since.0));
+        let timeout = a.initiator.timeout.0;
+        let stamped = transactions.filter(|(old, new)| old.since != new.since);
+        // One that was stamped now, or one that has been overdue for longer.
+        traces.extend(stamped.flat_map(|(_, new)| [new.since.0, new.since.0.wrapping_add(timeout)]));
         let requests = before.tables.requests.iter().zip(&after.tables.requests);
         let waits =
             requests.filter(|(old, new)| new.state == RequestState::Rnr && old.retry_at != new.retry_at);

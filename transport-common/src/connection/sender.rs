@@ -44,7 +44,9 @@ pub(super) fn service_open<Q: Queues>(
     run_timers(entry, queues, timers_at.ticks());
     let c = &mut entry.connection;
     if c.service.is_behind(now) {
-        // Nothing is sent before the timers have caught up. They end one transaction at a time.
+        // Nothing is sent before the timers have caught up. They end one transaction at a time. The time is computed again,
+        // because a register for it would be spilled in every service.
+        let timers_at = c.service.timers_run_at(now);
         if !c.initiator.timer.is_due(timers_at.ticks()) {
             c.service.since = Service::coarse(timers_at);
         }

@@ -165,6 +165,33 @@ fn a_target_goes_on_after_a_stop() {
     }
 }
 
+/// The completion of the oldest transaction finds no space for minutes. The one behind it is overdue all that time, and ends
+/// when its turn comes.
+#[test]
+#[cfg_attr(miri, ignore = "too many steps")]
+fn what_is_overdue_stays_so_behind_a_full_completion_queue() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    p.config.max_retransmit_attempts = 10_000;
+    p.config.transaction_timeout = Ticks::from_nanos(30_000_000_000);
+    let mut node = Node::new(&p);
+    for _ in 0..COMPLETION_QUEUE_DEPTH {
+        assert!(node.queues.complete(Completion::default()));
+    }
+    node.post(write(0, 4));
+    node.post(write(4, 4));
+    node.drain(at(0));
+    let ack = back(&node, 21, 9, at(10));
+    node.receive(&ack, at(10));
+    for second in 1..=400 {
+        node.turn(at(second * 1_000_000));
+    }
+    assert_eq!(node.completions().len(), COMPLETION_QUEUE_DEPTH);
+    for second in 401..=431 {
+        node.turn(at(second * 1_000_000));
+    }
+    assert_eq!(node.completed(), [(1, 0), (2, TIMEOUT)]);
+}
+
 /// A timeout of more than a quarter of the wrap is no stop: nothing ends before it.
 #[test]
 fn a_long_timeout_is_no_stop() {
