@@ -195,7 +195,7 @@ impl Case {
         let flipped = rng.random_range(0..5);
         match rng.random_range(0..7) {
             4 => *pending ^= 1,
-            // Nobody has looked after the timers for 5 to 30 minutes.
+            // No service has seen to the timers for 5 to 28 minutes.
             6 => {
                 let ago = PicosecondSpan(rng.random_range(2..13_u64) << 47);
                 c.service.since = Service::coarse(taken.before(ago));

@@ -92,7 +92,7 @@ pub struct Endpoint {
 pub struct Service {
     /// Deadline filed with the timing wheel.
     pub filed: Deadline,
-    /// When the timers that run were last looked after, see [`Self::timers_run_at`]; 0 if none runs.
+    /// When a service saw to the timers that run, or the first of them began; see [`Self::timers_run_at`]. 0: none runs.
     pub since: u32,
     /// 1: the target sends first at the next service (F-8.3-2).
     pub target_next: u16,

@@ -27,7 +27,7 @@ impl Service {
         ((time.0 >> unit) << Self::FINE_BITS) as u32 | 1
     }
 
-    /// Returns whether timers run that nobody has looked after for too long: the node was stopped.
+    /// Returns whether timers run that no service has seen to for too long: the node was stopped.
     #[inline(always)]
     pub(super) fn is_behind(&self, now: Picoseconds) -> bool {
         // Read back each time, so that the verifier walks what follows once and not for each result.
@@ -35,9 +35,9 @@ impl Service {
         since != 0 && Self::coarse(now).wrapping_sub(since) as i32 > GAP_UNITS
     }
 
-    /// Returns the time by which the timers go in a service at `now`: now, but at most a quarter of a wrap after they were
-    /// looked after last. Their times are compared modulo 563 s, and a node may be stopped for longer, while its wire
-    /// program goes on or not. Then the timers catch up in such steps, a step or a part of one in each service.
+    /// Returns the time by which the timers go in a service at `now`: now, but at most a quarter of a wrap after
+    /// [`Self::since`]. Their times are compared modulo 563 s, and a node may be stopped for longer, while its wire program
+    /// goes on or not. Then the timers catch up in such steps, a step or a part of one in each service.
     #[inline(always)]
     pub fn timers_run_at(&self, now: Picoseconds) -> Picoseconds {
         if !self.is_behind(now) {

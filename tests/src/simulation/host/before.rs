@@ -32,7 +32,7 @@ impl Before {
         }
     }
 
-    /// Whether its timers had to catch up, because nobody had looked after them for minutes.
+    /// Whether its timers had to catch up, because no service had seen to them for minutes.
     pub(in crate::simulation) fn was_behind(&self, now: Picoseconds) -> bool {
         self.service.timers_run_at(now) != now
     }
