@@ -1,6 +1,6 @@
 //! Outgoing packets: the fields that the context writes, acknowledgements, NACKs. Also deadlines.
 
-use super::{Connection, Outgoing, State, Statistics, Step};
+use super::{Connection, Outgoing, Service, State, Statistics, Step};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::Window;
 use crate::units::{Deadline, FalconTime, Picoseconds, Ticks};
@@ -176,12 +176,31 @@ impl Connection {
             .or_earlier(self.congestion.pacing)
     }
 
+    /// Lets every timer that runs be due at `time`. A deadline that passed half a wrap ago looks like one far ahead. Each
+    /// timer finds out again what is due, and runs on for the rest.
+    #[inline(never)]
+    pub(super) fn hasten_timers(&mut self, time: FalconTime) {
+        let Self { delivery, target, initiator, congestion, .. } = self;
+        delivery.retransmit = delivery.retransmit.moved_to(time);
+        delivery.ack.coalescing = delivery.ack.coalescing.moved_to(time);
+        target.rnr_timer = target.rnr_timer.moved_to(time);
+        initiator.timer = initiator.timer.moved_to(time);
+        congestion.pacing = congestion.pacing.moved_to(time);
+    }
+
     /// Reports the earliest deadline if no deadline as early is filed with the wheel, or if the step wants it
     /// reported in any case. Only the engine can write to the wheel.
     #[inline(always)]
-    pub(super) fn report_deadline(&self, s: &mut Step, now: FalconTime) -> Deadline {
+    pub(super) fn report_deadline(&mut self, s: &mut Step, now: Picoseconds) -> Deadline {
         let wanted = core::mem::replace(&mut s.output.report.file, 0) != 0;
-        let Some(at) = self.earliest_deadline().time() else { return Deadline::NONE };
+        let Some(at) = self.earliest_deadline().time() else {
+            self.service.since = 0;
+            return Deadline::NONE;
+        };
+        if self.service.since == 0 {
+            self.service.since = Service::coarse(now);
+        }
+        let now = now.ticks();
         if let Some(filed) = self.service.filed.time()
             && at.reached(filed)
             && !wanted
@@ -195,7 +214,7 @@ impl Connection {
 
     /// Files the earliest deadline with the wheel if it is earlier than the filed one.
     #[inline(always)]
-    pub(super) fn file_deadline(&mut self, s: &mut Step, now: FalconTime) {
+    pub(super) fn file_deadline(&mut self, s: &mut Step, now: Picoseconds) {
         if self.state != State::Open {
             return;
         }

@@ -2,7 +2,7 @@
 //! it.
 
 use super::application::Application;
-use super::{Connection, Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
+use super::{Connection, Entry, Outgoing, Service, Serviced, State, Statistics, Step, WorkKind};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::Rsn;
@@ -32,8 +32,23 @@ pub(super) fn service_open<Q: Queues>(
     if s.input.has_outcome != 0 {
         c.on_result(&mut entry.tables.statistics, s, queues, now);
     }
-    run_timers(entry, queues, now.ticks());
+    let timers_at = c.service.timers_run_at(now);
+    if timers_at != now {
+        c.hasten_timers(timers_at.ticks());
+    }
+    run_timers(entry, queues, timers_at.ticks());
     let c = &mut entry.connection;
+    if c.service.is_behind(now) {
+        // Nothing is sent before the timers have caught up. They end one transaction at a time. The time is computed again,
+        // because a register for it would be spilled in every service.
+        let timers_at = c.service.timers_run_at(now);
+        if !c.initiator.timer.is_due(timers_at.ticks()) {
+            c.service.since = Service::coarse(timers_at);
+        }
+        s.output.report.wake = 1;
+        return Serviced::Done;
+    }
+    c.service.since = 0; // until the step reports a timer that runs on
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
         c.initiator.retry(&mut entry.tables.transactions, Application(queues));
@@ -51,7 +66,7 @@ pub(super) fn service_open<Q: Queues>(
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    entry.connection.service.fruitless = !useful as u16;
+    entry.connection.service.fruitless = !useful as u8;
     if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
         s.output.report.wake = 1;
     }
@@ -178,7 +193,7 @@ pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now
         return Serviced::Nothing;
     }
     let target_first = c.service.target_next != 0;
-    c.service.target_next = !target_first as u32;
+    c.service.target_next = !target_first as u16;
     let sent = (target_first && send_response(entry, s, now))
         || Q::in_place(|| send_request(entry, s, queues, now))
         || (!target_first && send_response(entry, s, now));
@@ -411,7 +426,7 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
         }
     }
     s.output.report.wake |= wants_service(entry, queues) as u8;
-    entry.connection.report_deadline(s, now.ticks());
+    entry.connection.report_deadline(s, now);
 }
 
 /// Returns whether the engine could have work for this connection other than an ACK, independent of the time.

@@ -16,7 +16,7 @@ use transport_common::queues::{
     AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, NodeConfig, QueuePair, Queues, RECEIVE_QUEUE_DEPTH,
     ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
-use transport_common::units::{FalconTime, Picoseconds};
+use transport_common::units::{FalconTime, Picoseconds, Ticks};
 
 use super::*;
 
@@ -38,7 +38,8 @@ pub(crate) struct Node {
     pub(crate) delivered: Vec<u32>,
     /// Congestion events that entered a queue.
     pub(crate) events: Vec<Event>,
-    filed: Option<FalconTime>,
+    /// When the timing wheel fires. Like the wheel, it knows how long ago that is, if it is long ago.
+    filed: Option<Picoseconds>,
     nic: HostNic,
     slot: usize,
 }
@@ -166,7 +167,7 @@ impl Node {
     fn service(&mut self, outcome: Option<Outcome>, now: Picoseconds) -> Option<Wire> {
         self.wake = false;
         self.services += 1;
-        let fired = self.filed.is_some_and(|deadline| now.ticks().reached(deadline));
+        let fired = self.has_fired(now);
         if fired {
             self.filed = None;
         }
@@ -180,7 +181,8 @@ impl Node {
         let mut turn = self.run(now, &mut frame, |card, s| datapath::service(card, s));
         let report = &self.s.step.output.report;
         if report.file != 0 {
-            self.filed = Some(now.ticks().after(report.deadline_in));
+            let tick = Picoseconds(now.0 >> Ticks::PICOS_SHIFT << Ticks::PICOS_SHIFT);
+            self.filed = Some(tick.after(report.deadline_in.as_picos()));
         }
         if turn == Turn::Redeliver {
             turn = self.run(now, &mut frame, |card, s| datapath::redeliver(card, s));
@@ -190,14 +192,18 @@ impl Node {
 
     /// Returns the deadline that the last service asked for.
     pub(crate) fn deadline(&self) -> Option<FalconTime> {
-        self.filed
+        self.filed.map(Picoseconds::ticks)
+    }
+
+    fn has_fired(&self, now: Picoseconds) -> bool {
+        self.filed.is_some_and(|deadline| !deadline.is_later_than(now))
     }
 
     /// Services the connection as long as there is a reason: a doorbell, or a deadline that has passed.
     pub(crate) fn drain(&mut self, now: Picoseconds) -> Vec<Wire> {
         let mut sent = Vec::new();
         for _ in 0..10_000 {
-            if !self.wake && !self.filed.is_some_and(|deadline| now.ticks().reached(deadline)) {
+            if !self.wake && !self.has_fired(now) {
                 return sent;
             }
             sent.extend(self.turn(now));
