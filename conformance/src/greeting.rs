@@ -166,7 +166,7 @@ fn refuses(received: &Received, request: &Draft) -> bool {
 }
 
 /// Returns whether a Pull Data has an error in its AETH in place of data.
-fn has_error(answer: &Parts) -> bool {
+fn has_error(answer: &Parts<'_>) -> bool {
     let aeth =
         answer.payload().get(Bth::LEN..).and_then(|bytes| Aeth::decode(&mut SliceCursor::new(bytes)).ok());
     aeth.is_some_and(|aeth| aeth.error_code().is_some())

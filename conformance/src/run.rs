@@ -64,7 +64,7 @@ pub fn run(
             continue;
         }
         let trigger = trigger.as_mut().map(|trigger| &mut **trigger as &mut dyn Trigger);
-        let mut session = Session::new(wire, trigger, subject.clone(), patience);
+        let mut session = Session::new(&mut *wire, trigger, subject.clone(), patience);
         // A peer that violates a clause meanwhile is what the checks are for.
         if let Some(misfit) = tolerate(greet(&mut session))?.flatten() {
             return Err(misfit.into());

@@ -239,8 +239,12 @@ impl Security {
         let change = iv.since(now).minus(self.clock_lead).signed();
         let elapsed = now.since(self.clock_round);
         let drift = PicosecondSpan(elapsed.0 >> DRIFT_SHIFT);
-        if change > self.replay_margin.plus(drift).signed() {
+        let most = self.replay_margin.plus(drift).signed();
+        if change > most {
             return false;
+        }
+        if change < -most {
+            return true; // it waited, for example for a machine that was suspended, and says nothing of the clock
         }
         let is_first = silence >= ROUND || self.clock_seen == self.clock_round;
         let step = if is_first { change } else { agreed(self.clock_step, change) };
@@ -385,6 +389,19 @@ mod tests {
             Picoseconds(THERE + 99_999 * MILLI + 90 * MILLI),
             "the estimate has followed"
         );
+    }
+
+    /// Frames of the peer wait while a machine is suspended, and its clock goes on.
+    #[test]
+    fn what_waited_for_long_says_nothing_of_the_clock() {
+        for stop in [20, 300, 100_000] {
+            let mut s = security();
+            assert_eq!(send(&mut s, 0, 0), None);
+            let now = stop * SECOND;
+            assert_eq!(send(&mut s, now, (now - MILLI).wrapping_neg()), None, "sent after the first");
+            assert_eq!(send(&mut s, now + MILLI, 0), None, "{stop} s later");
+            assert_eq!(s.remote_time, Picoseconds(THERE + now + MILLI));
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Access to the state of the card, for tests, tools, and models that replace a part of the card.
 
+use core::ops::Range;
+
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, QueuePair, REGIONS, Region};
@@ -17,6 +19,19 @@ impl HostNic {
     /// Returns the node's memory for writing, as an application does.
     pub fn memory_mut(&mut self) -> &mut [u8] {
         &mut self.card.memory
+    }
+
+    /// Takes bytes of the node's memory away from the datapath, so that copies from and to them fail.
+    pub fn lose_memory(&mut self, bytes: Range<u64>) {
+        self.card.lost = bytes;
+    }
+
+    /// Exchanges the context and tables of `slot` for those of the caller, who keeps them between two runs.
+    ///
+    /// # Panics
+    /// Panics while a run of the datapath holds its lock.
+    pub fn exchange_entry(&mut self, slot: usize, entry: &mut Box<Entry>) {
+        self.card.connections.exchange(slot, entry);
     }
 
     /// Returns the context and tables of `slot`.

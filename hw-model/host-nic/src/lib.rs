@@ -151,6 +151,7 @@ impl HostNic {
             config: config.node,
             connections: Connections::new(),
             memory: vec![0; memory as usize],
+            lost: 0..0,
             regions: [Region::default(); REGIONS],
             cells,
             free_cells: (1..=config.cells as u32).collect(),

@@ -1,6 +1,7 @@
 //! [`Platform`](datapath::Platform) over plain memory. It replaces the maps and the XDP context of the kernel's
 //! programs.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use transport_common::congestion::admission::Admission;
@@ -37,6 +38,8 @@ pub struct HostMemory {
     pub(super) config: NodeConfig,
     pub(super) connections: Connections,
     pub(super) memory: Vec<u8>,
+    /// Bytes of the memory that the datapath cannot access.
+    pub(super) lost: Range<u64>,
     pub(super) regions: [Region; REGIONS],
     /// The receive cells. Cell n is at index n - 1, because 0 means no cell.
     pub(super) cells: Box<[[u8; CELL_BYTES]]>,
@@ -79,6 +82,9 @@ pub struct HostPlatform<'a> {
 impl HostMemory {
     /// Returns `length` bytes of the node's memory, if there are so many at `offset`.
     fn memory(&mut self, offset: u64, length: u32) -> Option<&mut [u8]> {
+        if offset < self.lost.end && self.lost.start < offset.saturating_add(length.into()) {
+            return None;
+        }
         let (offset, length) = (usize::try_from(offset).ok()?, length as usize);
         self.memory.get_mut(offset..offset.checked_add(length)?)
     }

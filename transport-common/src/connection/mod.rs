@@ -91,12 +91,14 @@ pub struct Endpoint {
 pub struct Service {
     /// Deadline filed with the timing wheel.
     pub filed: Deadline,
+    /// When a service saw to the timers that run, or the first of them began; see [`Self::timers_run_at`]. 0: none runs.
+    pub since: u32,
     /// 1: the target sends first at the next service (F-8.3-2).
-    pub target_next: u32,
+    pub target_next: u16,
     /// 1: the last service found nothing to do.
-    pub fruitless: u16,
+    pub fruitless: u8,
     /// 1: new requests of either end are dropped (xLR, D-50).
-    pub dropping: u16,
+    pub dropping: u8,
 }
 
 /// The connection context.

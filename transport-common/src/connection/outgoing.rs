@@ -1,6 +1,6 @@
 //! Outgoing packets: the fields that the context writes, acknowledgements, NACKs. Also deadlines.
 
-use super::{Connection, Endpoint, Entry, Outgoing, Report, Statistics, Step};
+use super::{Connection, Endpoint, Entry, Outgoing, Report, Service, Statistics, Step};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{PacketDelivery, Window};
 use crate::security::Security;
@@ -206,6 +206,18 @@ impl Connection {
             .or_earlier(self.initiator.timer)
             .or_earlier(self.congestion.pacing)
     }
+
+    /// Lets every timer that runs be due at `time`. A deadline that passed half a wrap ago looks like one far ahead. Each
+    /// timer finds out again what is due, and runs on for the rest.
+    #[inline(never)]
+    pub(super) fn hasten_timers(&mut self, time: FalconTime) {
+        let Self { delivery, target, initiator, congestion, .. } = self;
+        delivery.retransmit = delivery.retransmit.moved_to(time);
+        delivery.ack.coalescing = delivery.ack.coalescing.moved_to(time);
+        target.rnr_timer = target.rnr_timer.moved_to(time);
+        initiator.timer = initiator.timer.moved_to(time);
+        congestion.pacing = congestion.pacing.moved_to(time);
+    }
 }
 
 /// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).
@@ -224,17 +236,24 @@ pub(super) fn nack(entry: &mut Entry, s: &mut Step, refusal: Refusal, now: Picos
     c.delivery.bases_piggybacked();
 }
 
-/// Reports `deadline`, the earliest of a connection, if none as early is `filed` with the wheel, or if the step wants
-/// it reported in any case. Only the engine can write to the wheel.
+/// Reports `deadline`, the earliest of a connection, if none as early is filed with the wheel, or if it is `wanted` in any
+/// case. Only the engine can write to the wheel.
 #[inline(always)]
 pub(super) fn report_deadline(
     report: &mut Report,
-    deadline: Deadline,
-    (filed, wanted): (Deadline, bool),
-    now: FalconTime,
+    service: &mut Service,
+    (deadline, wanted): (Deadline, bool),
+    now: Picoseconds,
 ) -> Deadline {
-    let Some(at) = deadline.time() else { return Deadline::NONE };
-    if let Some(filed) = filed.time()
+    let Some(at) = deadline.time() else {
+        service.since = 0;
+        return Deadline::NONE;
+    };
+    if service.since == 0 {
+        service.since = Service::coarse(now);
+    }
+    let now = now.ticks();
+    if let Some(filed) = service.filed.time()
         && at.reached(filed)
         && !wanted
     {

@@ -3,7 +3,9 @@
 
 use super::application::Application;
 use super::outgoing::report_deadline;
-use super::{Connection, Entry, Outgoing, PACKETS, Report, Serviced, State, Statistics, Step, WorkKind};
+use super::{
+    Connection, Entry, Outgoing, PACKETS, Report, Service, Serviced, State, Statistics, Step, WorkKind,
+};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
@@ -33,19 +35,34 @@ pub(super) fn service_open<Q: Queues>(
     if s.input.has_outcome != 0 {
         c.control().on_result(&mut entry.tables.statistics, s, queues.settings(), now);
     }
-    if c.delivery.retransmit.is_due(now.ticks()) {
-        on_retransmission_timer(entry, now.ticks().0);
+    let timers_at = c.service.timers_run_at(now);
+    if timers_at != now {
+        c.hasten_timers(timers_at.ticks());
+    }
+    if c.delivery.retransmit.is_due(timers_at.ticks()) {
+        on_retransmission_timer(entry, timers_at.ticks().0);
     }
     let Entry { connection: c, tables } = &mut *entry;
-    if c.target.rnr_timer.is_due(now.ticks()) {
-        c.target.on_rnr_timer(&tables.requests, now.ticks());
+    if c.target.rnr_timer.is_due(timers_at.ticks()) {
+        c.target.on_rnr_timer(&tables.requests, timers_at.ticks());
     }
-    if c.initiator.timer.is_due(now.ticks()) {
-        c.initiator.on_timer(&mut tables.transactions, Application(queues), now.ticks());
+    if c.initiator.timer.is_due(timers_at.ticks()) {
+        c.initiator.on_timer(&mut tables.transactions, Application(queues), timers_at.ticks());
     }
-    if c.congestion.pacing.is_due(now.ticks()) {
+    if c.congestion.pacing.is_due(timers_at.ticks()) {
         c.congestion.pacing = Deadline::NONE;
     }
+    if c.service.is_behind(now) {
+        // Nothing is sent before the timers have caught up. They end one transaction at a time. The time is computed again,
+        // because a register for it would be spilled in every service.
+        let timers_at = c.service.timers_run_at(now);
+        if !c.initiator.timer.is_due(timers_at.ticks()) {
+            c.service.since = Service::coarse(timers_at);
+        }
+        s.output.report.wake = 1;
+        return Serviced::Done;
+    }
+    c.service.since = 0; // until the step reports a timer that runs on
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
         c.initiator.retry(&mut tables.transactions, Application(queues));
@@ -63,7 +80,7 @@ pub(super) fn service_open<Q: Queues>(
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    c.service.fruitless = !useful as u16;
+    c.service.fruitless = !useful as u8;
     let wants = |requests| wants_service(&c.delivery, &c.target, requests, &c.initiator, queues);
     if useful && (c.delivery.ack.pending != 0 || wants(&tables.requests)) {
         s.output.report.wake = 1;
@@ -177,7 +194,7 @@ fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picosecon
         return Serviced::Nothing;
     }
     let target_first = c.service.target_next != 0;
-    c.service.target_next = !target_first as u32;
+    c.service.target_next = !target_first as u16;
     let responds = c.target.has_response();
     let sent = (target_first && responds && send_response(entry, s, now))
         || Q::in_place(|| send_request(entry, s, queues, now))
@@ -418,7 +435,8 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
     }
     s.output.report.wake |=
         wants_service(&c.delivery, &c.target, &tables.requests, &c.initiator, queues) as u8;
-    report_deadline(&mut s.output.report, c.earliest_deadline(), (c.service.filed, file), now.ticks());
+    let deadline = (c.earliest_deadline(), file);
+    report_deadline(&mut s.output.report, &mut c.service, deadline, now);
 }
 
 /// Returns whether the engine could have work for a connection other than an ACK, independent of the time.

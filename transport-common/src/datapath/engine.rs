@@ -39,6 +39,13 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     if !choose(p, s, look_at_wheel) {
         return Turn::Idle;
     }
+    service(p, s)
+}
+
+/// Services the connection in `s.serviced`: the rest of [`engine`]. `s.step.input` has the result of congestion control, or
+/// that there is none.
+#[inline(always)]
+pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     // The values are read back through `forget`, so the kernel's verifier cannot distinguish how the connection
     // was chosen. Otherwise it would walk all the code below once for each way.
     let slot = verifier::forget(&s.serviced.slot);

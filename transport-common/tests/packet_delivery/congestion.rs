@@ -36,7 +36,7 @@ fn user() -> Settings {
 /// Creates a node whose rate update engine admits up to `capacity` events.
 fn queued(capacity: u32) -> Node {
     let mut node = node(user());
-    node.event_queues.admission = Admission::new(capacity);
+    node.admit_events(Admission::new(capacity));
     node
 }
 
@@ -350,7 +350,7 @@ fn acknowledgements_that_get_lost_take_other_paths() {
         [(0, false, 0), (1, false, 5), (1, true, 2), (3, false, 4), (7, false, 3)]
     {
         let mut p = Pair::new(true);
-        p.b.queues.start_settings(with_timeout_threshold(threshold));
+        p.b.queues().start_settings(with_timeout_threshold(threshold));
         (0..2).for_each(|_| {
             p.a.post(write(0, 4));
         });
@@ -498,14 +498,14 @@ fn settings_change_while_packets_are_under_way() {
     };
     let prepared: Prepared = narrow.prepare().expect("in range");
     let settings = Settings { algorithm: AlgorithmId::NewReno as u32, prepared, ..user() };
-    assert!(node.queues.change_settings(settings));
-    assert!(!node.queues.change_settings(Settings::SWIFT), "one change at a time");
+    assert!(node.queues().change_settings(settings));
+    assert!(!node.queues().change_settings(Settings::SWIFT), "one change at a time");
     node.wake = true;
     node.drain(at(5));
-    assert_eq!(node.queues.settings_applied.load(Ordering::Relaxed), 1);
-    assert_eq!(*node.queues.settings(), settings);
+    assert_eq!(node.queues().settings_applied.load(Ordering::Relaxed), 1);
+    assert_eq!(*node.queues().settings(), settings);
     assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(8));
-    assert!(node.queues.change_settings(Settings::SWIFT));
+    assert!(node.queues().change_settings(Settings::SWIFT));
 }
 
 /// F-10.2-1, F-10.2-3, F-10.2-4, D-76: requests that have to wait raise the level that ACKs report. Later it falls

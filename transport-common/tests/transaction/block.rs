@@ -222,7 +222,7 @@ fn a_receive_does_not_wake_the_block_protocol() {
     let services = p.b.services;
     p.b.drain(at(6));
     assert!(p.b.services - services <= 2, "it does not try again before its time");
-    assert_eq!(p.b.queues.receive_wanted.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(p.b.queues().receive_wanted.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 /// F-8.5.3.1-1: without a cell, nothing of the pull is kept, and its initiator sends it again.

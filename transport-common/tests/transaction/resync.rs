@@ -16,7 +16,7 @@ fn resync_of(wire: &Wire, code: u8) -> Wire {
     packet.kind = RESYNC;
     packet.resync_code = ResyncCode(code);
     packet.ack_request = 0;
-    Wire { packet, operation: Operation::default(), data: Vec::new() }
+    Wire { packet, operation: Operation::default(), data: Vec::new(), head: Vec::new() }
 }
 
 fn sent(ordered: bool, posts: &[transport_common::queues::WorkRequest]) -> (Pair, Vec<Wire>) {

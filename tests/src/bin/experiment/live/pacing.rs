@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use falcon_conformance::Parts;
 use futures_util::future::try_join_all;
 use lab_report::{Case, Experiment, Verdict, World};
 use tiercel_tests::nodes::{self, Setup};
-use tiercel_tests::raw_peer::{FalconParts, packet_of};
 use tiercel_tests::{Bridge, Capture};
 use transport_common::ids::Cid;
 use transport_common::units::{Fcwnd, InterPacketGap};
@@ -133,7 +133,8 @@ struct Seen {
 
 /// The data that are kept of a frame.
 fn look(out: u64, frame: &[u8]) -> Option<Seen> {
-    let FalconParts { psp, header, .. } = packet_of(frame)?;
+    let Parts { psp, header, .. } = Parts::of(frame)?;
+    let header = header?;
     let data = header.packet_type() == PacketType::PushData;
     data.then(|| Seen { out, left: psp.iv.0, connection: header.dest_cid() })
 }
