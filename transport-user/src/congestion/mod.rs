@@ -4,7 +4,7 @@
 //! while traffic flows: [`Connection::set_congestion`](crate::Connection::set_congestion). A custom algorithm
 //! implements [`Algorithm`]. It is registered by its name ([`Algorithms`], or later
 //! [`Node::register_algorithm`](crate::Node::register_algorithm)), and runs in the rate update engine in user
-//! space ([`crate::rate_update`]).
+//! space ([`crate::node::rate_update`]).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,6 @@ pub(crate) mod algorithms;
 mod change;
 mod parameters;
 mod quantity;
-mod set_up;
 
 pub use algorithms::Algorithms;
 pub(crate) use algorithms::SharedAlgorithm;
@@ -33,7 +32,7 @@ pub use change::CongestionChange;
 pub(crate) use parameters::PROFILES;
 pub use parameters::{CongestionParameters, DcqcnParameters};
 
-use crate::error::Error;
+use crate::common::error::Error;
 
 /// An algorithm of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,7 +106,7 @@ mod tests {
             ("transport-common/src/wire/ack.rs", Kind::Code),
             ("transport-common/tests/windows.rs", Kind::Test),
             ("transport-user/src/config/tests.rs", Kind::Test),
-            ("transport-user/src/queue_pair_tests.rs", Kind::Test),
+            ("transport-user/src/library/queue_pair_tests.rs", Kind::Test),
             ("tests/src/simulation/oracle.rs", Kind::Test),
             ("hw-model/p4/swift.p4", Kind::Code),
             ("conformance/src/checks/order.rs", Kind::Test),

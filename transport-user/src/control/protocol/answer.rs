@@ -8,7 +8,7 @@ use strum::Display;
 
 use super::Hex;
 use crate::connection_manager::{Event, ManagerStatistics, Reconnecting, SessionInfo, Via};
-use crate::rate_update::RateUpdateStatus;
+use crate::node::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
     TraceReport, Transactions, Transmit, describe,

@@ -10,8 +10,8 @@ use transport_common::queues::AccessFlags;
 use super::{Call, Hex, answer};
 use crate::congestion::CongestionChange;
 use crate::connection_manager::Via;
-use crate::parameters::Ulp;
-use crate::tunnel::Tunnel;
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
 
 /// The list of requests, each with the type of its answer.
 macro_rules! requests {

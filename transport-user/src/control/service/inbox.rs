@@ -12,8 +12,8 @@ use super::super::protocol::answer::ReceiveLimits;
 use super::super::tree::{self, Entry, Kind, LONGEST_LIST};
 use super::disk::{FileSystem, Pulse};
 use super::transfer::{Place, Trouble, is_file_name, is_part, kind};
+use crate::common::mutex::lock;
 use crate::config::ReceiveOptions;
-use crate::mutex::lock;
 
 /// The deepest directory that counts.
 const DEEPEST: usize = 64;

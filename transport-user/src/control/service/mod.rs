@@ -15,13 +15,13 @@ use transport_common::ids::Cid;
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
+use crate::common::mutex::lock;
 use crate::config::ReceiveOptions;
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice, Notices,
     StartError, Terms,
 };
-use crate::mutex::lock;
 use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;

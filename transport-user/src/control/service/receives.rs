@@ -11,7 +11,7 @@ use super::super::protocol::answer::{Content, Receive, ReceiveState};
 use super::super::protocol::request;
 use super::super::protocol::{Failure, Hex, INLINE_LIMIT};
 use super::NodeService;
-use crate::mutex::lock;
+use crate::common::mutex::lock;
 use crate::{Connection, MemoryRegion, OperationError, Received};
 
 /// Number of receives that are kept per connection. Beyond it, the oldest completed receives are dropped.

@@ -10,7 +10,7 @@ use super::super::protocol::answer::{self, Content, Deregistered, Written};
 use super::super::protocol::request::{self, Right};
 use super::NodeService;
 use super::buffers::copy;
-use crate::mutex::lock;
+use crate::common::mutex::lock;
 use crate::{Access, MemoryRegion};
 
 /// Longest name of a region.

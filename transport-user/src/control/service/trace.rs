@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::protocol::answer::{RunningTrace, Stopping, TraceEnd, TraceState, Traced};
 use super::super::protocol::{FailureKind, request};
 use super::{Failure, NodeService, ProgressSender, absolute};
-use crate::mutex::lock;
+use crate::common::mutex::lock;
 use crate::{Error, TraceOptions, TraceReport};
 
 /// Interval at which the progress of a trace is read.

@@ -23,9 +23,9 @@ use super::super::protocol::answer::Copied;
 use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
 use super::disk::{FileSystem, Job, Lane, NoAnswer};
+use crate::common::mutex::lock;
 use crate::connection_manager::{FileMessage, PeerSource, Sparse, Via};
-use crate::memory;
-use crate::mutex::lock;
+use crate::library::memory;
 
 mod layout;
 mod part;

@@ -1,0 +1,243 @@
+//! The BPF maps of a node. Some are mapped into memory, and the others are used by descriptor.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+
+use aya::Ebpf;
+use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
+use bpf_call::Banks;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use transport_common::congestion::histogram::DelayHistogram;
+use transport_common::congestion::queues::CongestionQueues;
+use transport_common::connection::Entry;
+use transport_common::counters::Counter;
+use transport_common::datapath::Exchange;
+use transport_common::datapath::exchange::{Answer, Direction};
+use transport_common::hardware_clock::ClockPage;
+use transport_common::queues::{
+    BANK_BYTES, BANK_GUARD, CONNECTIONS, NodePage, QueuePair, REGIONS, Region, Slot,
+};
+
+use crate::common::error::Error;
+
+/// An array map of `T` that is mapped into this process's memory.
+///
+/// The datapath may write there at any time. Therefore `T` consists of atomics and [`Slot`]s only.
+pub(crate) struct Mapping<T> {
+    address: NonNull<u8>,
+    bytes: usize,
+    elements: PhantomData<T>,
+}
+
+// SAFETY: the memory exists as long as the value, and `T` itself defines what several threads may do.
+unsafe impl<T: Sync> Send for Mapping<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Mapping<T> {}
+
+impl<T> Mapping<T> {
+    /// Maps `elements` elements of the array behind `fd`, whose values must be `T`s.
+    fn new(fd: BorrowedFd<'_>, elements: usize) -> io::Result<Self> {
+        // The kernel rounds the size of each element up to 8 bytes. For these types this changes nothing.
+        const { assert!(size_of::<T>().is_multiple_of(8)) };
+        let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
+        let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: this makes a new mapping, and the kernel chooses its address.
+        let address = unsafe {
+            mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, 0)?
+        };
+        Ok(Self { address: address.cast(), bytes, elements: PhantomData })
+    }
+
+    /// Returns the element at `index`.
+    ///
+    /// # Panics
+    /// Panics if there is no such element.
+    pub(crate) fn get(&self, index: usize) -> &T {
+        assert!((index + 1) * size_of::<T>() <= self.bytes, "map element {index} does not exist");
+        // SAFETY: the element is within the mapping, aligned because mappings start at a page, and valid for any
+        // content.
+        unsafe { self.address.cast::<T>().add(index).as_ref() }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` made the mapping, and nothing borrows from it any more.
+        let unmapped = unsafe { munmap(self.address.cast(), self.bytes) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}
+
+/// Returns a closed connection. It is on the heap, because it is large.
+pub(crate) fn closed_connection() -> Box<Entry> {
+    bytemuck::zeroed_box()
+}
+
+/// Copies connections into and out of their slots, one at a time.
+struct Exchanger {
+    program: OwnedFd,
+    page: Mapping<Exchange>,
+}
+
+impl Exchanger {
+    fn carry_out(&self, slot: usize, direction: Direction) -> io::Result<()> {
+        let page = self.page.get(0);
+        page.slot.store(slot as u32, Relaxed);
+        page.direction.store(direction as u32, Relaxed);
+        if bpf_call::run_once(self.program.as_fd())? == Answer::Done as u32 {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("connection slot {slot} stays locked")))
+    }
+}
+
+/// The maps of a node.
+pub(crate) struct Maps {
+    exchanger: Mutex<Exchanger>,
+    /// One queue pair per connection slot.
+    pub(crate) queue_pairs: Mapping<QueuePair>,
+    /// Registered memory.
+    pub(crate) memory: Banks,
+    /// The region table.
+    pub(crate) regions: Mapping<Slot<Region>>,
+    /// Doorbells and the state of the engine.
+    node: Mapping<NodePage>,
+    /// Events and results of the rate update engine in user space.
+    congestion: Mapping<CongestionQueues>,
+    /// The relation of the card's clock to the monotonic clock.
+    clock: Mapping<ClockPage>,
+    counters: PerCpuArray<MapData, u64>,
+    delays: PerCpuArray<MapData, DelayHistogram>,
+    /// The ring with the recorded runs. `None` while a trace has it, from its begin to its end.
+    pub(crate) trace: Mutex<Option<TraceRing>>,
+    trace_lost: PerCpuArray<MapData, u64>,
+}
+
+impl std::fmt::Debug for Maps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maps").finish_non_exhaustive()
+    }
+}
+
+impl Maps {
+    /// Takes the maps out of a loaded object.
+    ///
+    /// `exchange` is the program that copies connections into and out of their slots. The memory has `banks_of_memory`
+    /// banks.
+    pub(crate) fn take(object: &mut Ebpf, exchange: OwnedFd, banks_of_memory: usize) -> Result<Self, Error> {
+        Ok(Self {
+            exchanger: Mutex::new(Exchanger { program: exchange, page: mapping(object, "EXCHANGE", 1)? }),
+            queue_pairs: mapping(object, "QUEUE_PAIRS", CONNECTIONS)?,
+            memory: banks(object, banks_of_memory)?,
+            regions: mapping(object, "REGIONS", REGIONS)?,
+            node: mapping(object, "NODE", 1)?,
+            congestion: mapping(object, "CONGESTION", 1)?,
+            clock: mapping(object, "CLOCK", 1)?,
+            counters: typed(object, "COUNTERS")?,
+            delays: typed(object, "DELAYS")?,
+            trace: Mutex::new(Some(typed(object, "TRACE")?)),
+            trace_lost: typed(object, "TRACE_LOST")?,
+        })
+    }
+
+    /// Returns the node page.
+    pub(crate) fn node(&self) -> &NodePage {
+        self.node.get(0)
+    }
+
+    /// Returns the event and result queues.
+    pub(crate) fn congestion(&self) -> &CongestionQueues {
+        self.congestion.get(0)
+    }
+
+    /// Returns the relation of the card's clock to the monotonic clock.
+    pub(crate) fn clock(&self) -> &ClockPage {
+        self.clock.get(0)
+    }
+
+    /// Returns a copy of the connection in `slot`, made under its lock.
+    pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
+        let exchanger = self.exchanger.lock().expect("no panic under the lock");
+        exchanger.carry_out(slot, Direction::Read)?;
+        let mut entry = closed_connection();
+        // SAFETY: source and destination are two different entries, and the datapath writes the page only during
+        // `carry_out`.
+        unsafe { std::ptr::copy_nonoverlapping(exchanger.page.get(0).entry.as_ptr(), &mut *entry, 1) };
+        Ok(entry)
+    }
+
+    /// Replaces the connection in `slot`, under its lock.
+    pub(crate) fn set_connection(&self, slot: usize, entry: &Entry) -> io::Result<()> {
+        let exchanger = self.exchanger.lock().expect("no panic under the lock");
+        // SAFETY: source and destination are two different entries, and the datapath reads the page only during
+        // `carry_out`.
+        unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).entry.as_ptr(), 1) };
+        exchanger.carry_out(slot, Direction::Write)
+    }
+
+    /// Returns the value of a counter, summed over all CPUs.
+    pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
+        let values = self.counters.get(&(counter as u32), 0);
+        let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
+        // One CPU takes back what another has counted: see `transport-ebpf/src/transmit.rs`.
+        Ok(values.iter().fold(0, |sum, value| sum.wrapping_add(*value)))
+    }
+
+    /// Returns the number of runs, since the node came up, that were not recorded because the ring was full.
+    pub(crate) fn trace_lost(&self) -> Result<u64, Error> {
+        let values = self.trace_lost.get(&0, 0);
+        let values = values.map_err(|e| Error::system("read the count of lost runs", io::Error::other(e)))?;
+        Ok(values.iter().sum())
+    }
+
+    /// Returns the histograms of the delays of all acknowledgements, by CPU.
+    pub(crate) fn delays(&self) -> Result<PerCpuValues<DelayHistogram>, Error> {
+        self.delays.get(&0, 0).map_err(|e| Error::system("read the delays", io::Error::other(e)))
+    }
+}
+
+fn mapping<T>(object: &mut Ebpf, name: &'static str, elements: usize) -> Result<Mapping<T>, Error> {
+    let fd = descriptor(object, name)?;
+    Mapping::new(fd.as_fd(), elements).map_err(|source| Error::system("map the node's memory", source))
+}
+
+fn banks(object: &mut Ebpf, number: usize) -> Result<Banks, Error> {
+    let fd = descriptor(object, "MEMORY")?;
+    Banks::map(fd.as_fd(), number, BANK_BYTES, BANK_GUARD)
+        .map_err(|source| Error::system("map the node's memory", source))
+}
+
+/// Returns the descriptor of a map of any type.
+fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
+    let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(Error::Object(name))? else {
+        return Err(Error::Object(name));
+    };
+    let fd = data.fd().as_fd().try_clone_to_owned();
+    fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
+}
+
+/// Returns a map of a type that aya supports. It stays in its object.
+pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
+    object: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<T, Error> {
+    let map = object.map_mut(name).ok_or(Error::Object(name))?;
+    T::try_from(map).map_err(|_| Error::Object(name))
+}
+
+/// Takes a map of a type that aya supports out of its object.
+pub(crate) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
+    let map = object.take_map(name).ok_or(Error::Object(name))?;
+    T::try_from(map).map_err(|_| Error::Object(name))
+}
+
+/// The ring by which the wire program wakes the engine.
+pub(crate) type WakeRing = RingBuf<MapData>;
+/// The ring with the recorded runs.
+pub(crate) type TraceRing = RingBuf<MapData>;
