@@ -4,7 +4,7 @@
 //! while traffic flows: [`Connection::set_congestion`](crate::Connection::set_congestion). A custom algorithm
 //! implements [`Algorithm`]. It is registered by its name ([`Algorithms`], or later
 //! [`Node::register_algorithm`](crate::Node::register_algorithm)), and runs in the rate update engine in user
-//! space ([`crate::node::rate_update`]).
+//! space ([`crate::rate_update`]).
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-use super::Hex;
+use super::hex::Hex;
 use crate::connection_manager::{Event, ManagerStatistics, Reconnecting, SessionInfo, Via};
 use crate::node::rate_update::RateUpdateStatus;
 use crate::{

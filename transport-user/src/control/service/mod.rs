@@ -30,22 +30,24 @@ mod disk;
 mod inbox;
 mod link;
 mod operations;
+mod receive_requests;
 mod receives;
+mod region_table;
 mod regions;
 mod semaphores;
 mod served;
 mod serving;
 mod trace;
+mod traces;
 mod transfer;
 
 use disk::{FileSystem, HostFiles, Lanes};
 use inbox::Inbox;
 use receives::Receives;
-use regions::RegionTable;
+use region_table::RegionTable;
 pub use served::{ServeError, ServedNode};
 use serving::Serving;
-use trace::Traces;
-pub(super) use transfer::is_file_name;
+use traces::Traces;
 use transfer::{Transfers, Turns};
 
 /// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a

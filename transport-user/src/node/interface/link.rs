@@ -7,7 +7,7 @@
 //! | the MTU | new connections use it, up to the MTU of the options and the largest of a node; older ones send shorter packets, or end if longer ones are outstanding ([`crate::connection_manager`]) |
 //! | the name, the addresses | it knows the new ones |
 //! | up, down, the carrier | it goes on: connections end by themselves if they wait too long |
-//! | the number of queues, offloads | it goes on: the programs do not depend on them (exceptions: [`crate::node::interface::receive_queues`], [`crate::node::interface::gro`]) |
+//! | the number of queues, offloads | it goes on: the programs do not depend on them (exceptions: [`super::receive_queues`], [`super::gro`]) |
 
 use std::collections::VecDeque;
 use std::io;
