@@ -9,8 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
-use aya::Ebpf;
-use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
+use aya::maps::{MapData, PerCpuArray, PerCpuValues, RingBuf};
 use bpf_call::Banks;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use transport_common::congestion::histogram::DelayHistogram;
@@ -97,6 +96,22 @@ impl Exchanger {
     }
 }
 
+/// The descriptors of a node's maps, and of the program that copies connections into and out of their slots.
+pub(crate) struct Descriptors {
+    pub(crate) exchange: OwnedFd,
+    pub(crate) exchange_page: OwnedFd,
+    pub(crate) queue_pairs: OwnedFd,
+    pub(crate) memory: OwnedFd,
+    pub(crate) regions: OwnedFd,
+    pub(crate) node: OwnedFd,
+    pub(crate) congestion: OwnedFd,
+    pub(crate) clock: OwnedFd,
+    pub(crate) counters: PerCpuArray<MapData, u64>,
+    pub(crate) delays: PerCpuArray<MapData, DelayHistogram>,
+    pub(crate) trace: TraceRing,
+    pub(crate) trace_lost: PerCpuArray<MapData, u64>,
+}
+
 /// The maps of a node.
 pub(crate) struct Maps {
     exchanger: Mutex<Exchanger>,
@@ -126,23 +141,23 @@ impl std::fmt::Debug for Maps {
 }
 
 impl Maps {
-    /// Takes the maps out of a loaded object.
-    ///
-    /// `exchange` is the program that copies connections into and out of their slots. The memory has `banks_of_memory`
-    /// banks.
-    pub(crate) fn take(object: &mut Ebpf, exchange: OwnedFd, banks_of_memory: usize) -> Result<Self, Error> {
+    /// Maps what `given` has descriptors of. The memory has `banks_of_memory` banks.
+    pub(crate) fn new(given: Descriptors, banks_of_memory: usize) -> Result<Self, Error> {
+        let failed = |source| Error::system("map the node's memory", source);
+        let memory = Banks::map(given.memory.as_fd(), banks_of_memory, BANK_BYTES, BANK_GUARD);
+        let page = mapping(&given.exchange_page, 1)?;
         Ok(Self {
-            exchanger: Mutex::new(Exchanger { program: exchange, page: mapping(object, "EXCHANGE", 1)? }),
-            queue_pairs: mapping(object, "QUEUE_PAIRS", CONNECTIONS)?,
-            memory: banks(object, banks_of_memory)?,
-            regions: mapping(object, "REGIONS", REGIONS)?,
-            node: mapping(object, "NODE", 1)?,
-            congestion: mapping(object, "CONGESTION", 1)?,
-            clock: mapping(object, "CLOCK", 1)?,
-            counters: typed(object, "COUNTERS")?,
-            delays: typed(object, "DELAYS")?,
-            trace: Mutex::new(Some(typed(object, "TRACE")?)),
-            trace_lost: typed(object, "TRACE_LOST")?,
+            exchanger: Mutex::new(Exchanger { program: given.exchange, page }),
+            queue_pairs: mapping(&given.queue_pairs, CONNECTIONS)?,
+            memory: memory.map_err(failed)?,
+            regions: mapping(&given.regions, REGIONS)?,
+            node: mapping(&given.node, 1)?,
+            congestion: mapping(&given.congestion, 1)?,
+            clock: mapping(&given.clock, 1)?,
+            counters: given.counters,
+            delays: given.delays,
+            trace: Mutex::new(Some(given.trace)),
+            trace_lost: given.trace_lost,
         })
     }
 
@@ -202,42 +217,9 @@ impl Maps {
     }
 }
 
-fn mapping<T>(object: &mut Ebpf, name: &'static str, elements: usize) -> Result<Mapping<T>, Error> {
-    let fd = descriptor(object, name)?;
+fn mapping<T>(fd: &OwnedFd, elements: usize) -> Result<Mapping<T>, Error> {
     Mapping::new(fd.as_fd(), elements).map_err(|source| Error::system("map the node's memory", source))
 }
 
-fn banks(object: &mut Ebpf, number: usize) -> Result<Banks, Error> {
-    let fd = descriptor(object, "MEMORY")?;
-    Banks::map(fd.as_fd(), number, BANK_BYTES, BANK_GUARD)
-        .map_err(|source| Error::system("map the node's memory", source))
-}
-
-/// Returns the descriptor of a map of any type.
-fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
-    let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(Error::Object(name))? else {
-        return Err(Error::Object(name));
-    };
-    let fd = data.fd().as_fd().try_clone_to_owned();
-    fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
-}
-
-/// Returns a map of a type that aya supports. It stays in its object.
-pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
-    object: &'a mut Ebpf,
-    name: &'static str,
-) -> Result<T, Error> {
-    let map = object.map_mut(name).ok_or(Error::Object(name))?;
-    T::try_from(map).map_err(|_| Error::Object(name))
-}
-
-/// Takes a map of a type that aya supports out of its object.
-pub(crate) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
-    let map = object.take_map(name).ok_or(Error::Object(name))?;
-    T::try_from(map).map_err(|_| Error::Object(name))
-}
-
-/// The ring by which the wire program wakes the engine.
-pub(crate) type WakeRing = RingBuf<MapData>;
 /// The ring with the recorded runs.
 pub(crate) type TraceRing = RingBuf<MapData>;

@@ -21,9 +21,9 @@ use transport_common::units::Picoseconds;
 
 use crate::common::error::Error;
 use crate::library::datapath::Datapath;
-use crate::library::maps::WakeRing;
 use crate::library::poller::Poller;
 use crate::node::interrupt::Interrupt;
+use crate::node::xdp::object::WakeRing;
 
 /// Frames of one run of a busy engine: enough for hours of sending, and below the kernel's 32-bit limit.
 const BUSY_FRAMES: u32 = 1 << 30;

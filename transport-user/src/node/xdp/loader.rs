@@ -12,8 +12,9 @@ use nix::sys::resource::{Resource, setrlimit};
 use transport_common::queues::{BANK_BYTES, CELLS, NodeConfig};
 
 use super::attach_mode::AttachMode;
+use super::object::{WakeRing, borrowed, take_maps, typed};
 use crate::common::error::Error;
-use crate::library::maps::{Maps, WakeRing, borrowed, typed};
+use crate::library::maps::Maps;
 use crate::library::memory;
 use crate::node::interface::netlink::{Interface, Netlink, XdpState};
 use crate::node::interface::receive_queues::ReceiveQueues;
@@ -222,7 +223,7 @@ impl Loaded {
         };
         let log = if log { Some(BpfLog::listen(&mut object)?) } else { None };
         let exchange = descriptor(&mut object, EXCHANGE)?;
-        let (maps, wake) = (Maps::take(&mut object, exchange, banks)?, typed(&mut object, "WAKE")?);
+        let (maps, wake) = (take_maps(&mut object, exchange, banks)?, typed(&mut object, "WAKE")?);
         Ok(Self { object, bound, log, maps, wake })
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod bound_program;
 pub(crate) mod bpf_log;
 pub(crate) mod kernel;
 pub(crate) mod loader;
+pub(crate) mod object;
 pub mod programs;
 pub(crate) mod refusal;
 pub(crate) mod transmit;

@@ -24,8 +24,8 @@ use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
 use serde::{Deserialize, Serialize};
 
+use super::object::borrowed;
 use crate::common::error::Error;
-use crate::library::maps::borrowed;
 use crate::node::interface::netdev::Netdev;
 use crate::node::interface::netlink::{Interface, Netlink};
 use crate::node::xdp::attach_mode::AttachMode;
