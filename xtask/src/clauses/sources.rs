@@ -7,7 +7,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::SPEC;
+/// The directory of the pages with the definitions, relative to the root of the repository.
+pub(super) const SPEC: &str = "docs/spec";
 
 /// The extensions of the files in which citations are searched.
 const EXTENSIONS: [&str; 10] = ["c", "cc", "h", "lua", "md", "p4", "py", "rs", "sh", "toml"];
