@@ -21,7 +21,7 @@ use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
-pub use frame::{FalconParts, Flow, addresses_of, ip_packet, packet_of, refresh_ipv4, refresh_udp};
+pub use frame::{FalconParts, Flow, addresses_of, encoded, ip_packet, packet_of, refresh_ipv4, refresh_udp};
 pub use socket::Captured;
 use socket::Tap;
 
@@ -305,11 +305,4 @@ impl RawPeer {
         }
         bail!("the node did not send {what} in time")
     }
-}
-
-/// Returns the bytes that an encoder writes.
-pub fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> [u8; N] {
-    let mut bytes = [0xa5; N];
-    encode(&mut bytes);
-    bytes
 }

@@ -13,7 +13,12 @@ use transport_common::wire::psp::{NEXT_HEADER_FALCON, Psp};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{FalconHeader, SliceCursor};
 
-use super::encoded;
+/// Returns the bytes that an encoder writes.
+pub fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> [u8; N] {
+    let mut bytes = [0xa5; N];
+    encode(&mut bytes);
+    bytes
+}
 
 /// Addresses and ports of frames.
 #[derive(Clone, Copy, Debug)]
