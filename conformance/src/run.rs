@@ -6,8 +6,9 @@ use serde::Serialize;
 use transport_common::units::Picoseconds;
 
 use crate::check::{Check, Role};
-use crate::greeting::{Misfit, greet, look_at_region};
+use crate::greeting::{greet, look_at_region};
 use crate::log::{Line, Logged};
+use crate::misfit::Misfit;
 use crate::session::Session;
 use crate::subject::{Patience, Subject};
 use crate::trigger::Trigger;

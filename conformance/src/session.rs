@@ -1,6 +1,7 @@
 //! One connection of the tester: its sequence numbers, the packets that it sends, and those that it waits
 //! for.
 
+mod pull;
 mod requests;
 
 use std::collections::VecDeque;
@@ -25,7 +26,7 @@ use crate::trigger::{Ticket, Trigger};
 use crate::verdict::{Outcome, Stop};
 use crate::wire::Wire;
 
-use requests::Pull;
+use pull::Pull;
 
 pub use requests::OPERATION_BYTES;
 

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use crate::greeting::Misfit;
+use crate::misfit::Misfit;
 
 /// Why a check ends before its end.
 #[derive(Debug, thiserror::Error)]

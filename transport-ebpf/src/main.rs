@@ -10,6 +10,7 @@ mod maps;
 mod platform;
 mod short;
 mod stamp;
+mod sums;
 mod transmit;
 
 use aya_ebpf::bindings::xdp_action;
@@ -19,16 +20,12 @@ use platform::Xdp;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
 use transport_common::tape::{Recorded, RunKind};
 
-/// Interface index of the loopback device in every network namespace. No packet of a network arrives with this
-/// index on one of our interfaces. The engine thread names it as the origin of its frames.
-const LOOPBACK: u32 = 1;
-
 /// Attached to the interface. Receives Falcon and passes everything else on. The frames of the engine thread also
 /// start here, so that the kernel's XDP dispatcher knows only one program.
 #[xdp]
 pub fn wire(ctx: XdpContext) -> u32 {
     // SAFETY: the kernel passes a valid context to the program.
-    if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
+    if unsafe { (*ctx.ctx).ingress_ifindex } == transmit::LOOPBACK {
         // SAFETY: the map holds only programs of this type.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::ENGINE_PROGRAM) };
         return xdp_action::XDP_DROP;

@@ -1,6 +1,7 @@
 //! Decodes the layers of a packet.
 
-use super::{DecodeError, Decoded, Field, Layer, Value, text};
+use super::decoded::{DecodeError, Decoded, Field, Layer, Value};
+use super::text;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use transport_common::ids::Psn;
 use transport_common::ulp::UlpCode;
