@@ -7,7 +7,6 @@
 mod emit;
 mod engine;
 pub mod exchange;
-mod open;
 mod parse;
 mod platform;
 mod receive;
@@ -16,7 +15,6 @@ mod scratch;
 pub use emit::{FALCON_AT, MAX_FRAME_BYTES, UDP_AT, build};
 pub use engine::{Turn, engine, redeliver, service};
 pub use exchange::Exchange;
-pub use open::{Opened, Opener, Outer, Plaintext, Sealed};
 pub use parse::{mac_word, words};
 pub use platform::{
     Cells, CongestionQueues, Connections, Frames, Host, Locked, MAX_COPY, MAX_HEADERS, MAX_SUMMED_HEADERS,
