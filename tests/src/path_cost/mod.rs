@@ -15,7 +15,8 @@ use host_nic::testbed::{connection, node};
 use host_nic::{HostConfig, HostNic};
 use transport_common::connection::Entry;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{AccessFlags, NodePage, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::shard::NodePage;
 use transport_common::units::Picoseconds;
 use transport_user::programs::{ENGINE, REDELIVER, WIRE};
 
@@ -73,8 +74,8 @@ impl Card {
         put(locked + 8, bytemuck::bytes_of::<Entry>(&case.entry));
         put(self.machine.value("QUEUE_PAIRS", SLOT as u32)?, &bytes(&case.queues));
         put(self.machine.value("REGIONS", 0)?, bytemuck::cast_slice(&case.regions[..]));
-        let page = core::mem::offset_of!(NodePage, ready) as u64 + self.machine.value("NODE", 0)?;
-        put(page, bytemuck::cast_slice(&self.nic.doorbells().ready));
+        let page = core::mem::offset_of!(NodePage, ready.words) as u64 + self.machine.value("NODE", 0)?;
+        put(page, bytemuck::cast_slice(&self.nic.page().ready.bits()));
         // The next frame of the engine does not look at the wheel, as seven of eight do not.
         let frames = core::mem::offset_of!(NodePage, frames) as u64 + self.machine.value("NODE", 0)?;
         put(frames, &0_u64.to_ne_bytes());
