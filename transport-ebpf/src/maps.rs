@@ -18,7 +18,6 @@ use transport_common::queues::{
 use transport_common::shard::{NodePage, Parts, Scheduler, Wheel};
 use transport_common::shared::Lock;
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
-use transport_common::transaction::NO_CELL;
 use transport_common::verifier;
 
 /// A connection behind its lock.
@@ -241,15 +240,15 @@ impl Parts for Shard {
     }
 
     #[inline(always)]
-    fn wheel(&mut self) -> Option<&mut Wheel> {
+    fn wheel<'a>(&'a mut self) -> Option<(&'a mut Wheel, impl FnOnce() -> Option<&'a NodePage>)> {
+        let wheel = WHEEL.get_ptr_mut(0)?;
         // SAFETY: a valid map value. Only the engine program uses it, and only one instance of it runs.
-        WHEEL.get_ptr_mut(0).map(|p| unsafe { &mut *p })
+        Some((unsafe { &mut *wheel }, || self.page()))
     }
 
     #[inline(always)]
-    fn take_cell(&mut self) -> u32 {
-        let Ok(Some(cell)) = CELL_STACK.pop() else { return NO_CELL };
-        cell
+    fn take_cell(&mut self) -> Option<u32> {
+        CELL_STACK.pop().ok().flatten()
     }
 
     #[inline(always)]

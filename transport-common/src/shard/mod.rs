@@ -41,10 +41,10 @@ pub trait Parts {
     fn page(&self) -> Option<&NodePage>;
     /// Returns the node page, and where the engine is in its round.
     fn round(&mut self) -> Option<(&NodePage, &mut Scheduler)>;
-    /// Returns the timing wheel.
-    fn wheel(&mut self) -> Option<&mut Wheel>;
-    /// Takes a free receive cell. Returns [`NO_CELL`] if there is none.
-    fn take_cell(&mut self) -> u32;
+    /// Returns the timing wheel, and the look-up of the node page, which is needed only if the wheel has changed.
+    fn wheel<'a>(&'a mut self) -> Option<(&'a mut Wheel, impl FnOnce() -> Option<&'a NodePage>)>;
+    /// Takes a free receive cell, if there is one.
+    fn take_cell(&mut self) -> Option<u32>;
     /// Puts a cell back to the free ones. Returns false if they are complete: then somebody frees a cell twice.
     fn put_cell(&mut self, cell: u32) -> bool;
     /// Wakes the sleeping thread of the engine, for `slot`.
@@ -91,42 +91,30 @@ pub trait Parts {
     /// Returns a connection whose deadline has passed, if any.
     #[inline(always)]
     fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        let wheel = self.wheel()?;
+        let (wheel, page) = self.wheel()?;
         let expired = match wheel.poll(WheelTick::at(now)) {
             Polled::Idle => return None,
             Polled::Busy => None,
             Polled::Expired(slot) => Some(slot),
         };
-        let next = next_deadline(wheel);
-        self.publish_deadline(next);
+        publish_deadline(page(), wheel);
         expired
     }
 
     /// Enters a deadline of `slot` into the timing wheel, `ticks` from now.
     #[inline(always)]
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        let Some(wheel) = self.wheel() else { return };
+        let Some((wheel, page)) = self.wheel() else { return };
         wheel.start(WheelTick::at(now));
         wheel.schedule(slot, WheelTick::deadline(now, ticks));
-        let next = next_deadline(wheel);
-        self.publish_deadline(next);
-    }
-
-    /// Reports the next deadline of the wheel to the engine's thread. [`Self::expired`] and [`Self::file`] do so.
-    #[inline(always)]
-    fn publish_deadline(&self, at: u64) {
-        if let Some(page) = self.page() {
-            page.next_deadline.store(at, Relaxed);
-        }
+        publish_deadline(page(), wheel);
     }
 
     /// Allocates a receive cell. Returns [`NO_CELL`] if there is none.
     #[inline(always)]
     fn allocate_cell(&mut self) -> u32 {
-        let cell = self.take_cell();
-        if cell != NO_CELL
-            && let Some(page) = self.page()
-        {
+        let Some(cell) = self.take_cell() else { return NO_CELL };
+        if let Some(page) = self.page() {
             page.cells_in_use.fetch_add(1, SeqCst);
         }
         cell
@@ -149,12 +137,15 @@ pub trait Parts {
     }
 }
 
-/// Returns the next deadline of a wheel as [`NodePage::next_deadline`] has it: 0 means that there is none.
+/// Reports the next deadline of the wheel to the engine's thread.
 #[inline(always)]
-fn next_deadline(wheel: &Wheel) -> u64 {
-    match wheel.next_event() {
-        Some(tick) => tick.start().0.max(1),
-        None => 0,
+fn publish_deadline(page: Option<&NodePage>, wheel: &Wheel) {
+    if let Some(page) = page {
+        let at = match wheel.next_event() {
+            Some(tick) => tick.start().0.max(1),
+            None => 0,
+        };
+        page.next_deadline.store(at, Relaxed);
     }
 }
 

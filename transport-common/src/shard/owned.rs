@@ -2,7 +2,6 @@
 
 use super::{NodePage, Parts, Scheduler, Wheel};
 use crate::resources::CELLS;
-use crate::transaction::NO_CELL;
 use bytemuck::Zeroable;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -68,14 +67,15 @@ impl Parts for Shard {
         Some((&self.page, &mut self.scheduler))
     }
 
-    fn wheel(&mut self) -> Option<&mut Wheel> {
-        Some(&mut self.wheel)
+    fn wheel<'a>(&'a mut self) -> Option<(&'a mut Wheel, impl FnOnce() -> Option<&'a NodePage>)> {
+        let Self { page, wheel, .. } = self;
+        Some((wheel, || Some(&*page)))
     }
 
-    fn take_cell(&mut self) -> u32 {
-        let Some(free) = self.cells.free.checked_sub(1) else { return NO_CELL };
+    fn take_cell(&mut self) -> Option<u32> {
+        let free = self.cells.free.checked_sub(1)?;
         self.cells.free = free;
-        self.cells.numbers[free]
+        Some(self.cells.numbers[free])
     }
 
     fn put_cell(&mut self, cell: u32) -> bool {

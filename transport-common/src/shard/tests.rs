@@ -19,11 +19,11 @@ impl Parts for Threaded {
         self.shard.round()
     }
 
-    fn wheel(&mut self) -> Option<&mut Wheel> {
+    fn wheel<'a>(&'a mut self) -> Option<(&'a mut Wheel, impl FnOnce() -> Option<&'a NodePage>)> {
         self.shard.wheel()
     }
 
-    fn take_cell(&mut self) -> u32 {
+    fn take_cell(&mut self) -> Option<u32> {
         self.shard.take_cell()
     }
 
