@@ -55,9 +55,9 @@ fn receive<const STAMPED: bool>(platform: &mut Xdp<STAMPED>) -> u32 {
 #[xdp]
 pub fn engine(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(node)) = (maps::scratch(), maps::node()) else { return xdp_action::XDP_ABORTED };
-    let frame = maps::next_frame(node);
-    let turn = datapath::engine(&mut Xdp::new(&ctx), scratch, frame & 7 == 0);
-    maps::count_idle(node, turn == Turn::Idle);
+    let looks = node.begin_frame();
+    let turn = datapath::engine(&mut Xdp::new(&ctx), scratch, looks);
+    node.end_frame(turn == Turn::Idle);
     if turn == Turn::Redeliver {
         // SAFETY: the map holds only programs of this type. The scratch belongs to this CPU and stays unchanged.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::REDELIVER_PROGRAM) };
@@ -96,9 +96,9 @@ pub fn engine_recorded(ctx: XdpContext) -> u32 {
         return xdp_action::XDP_ABORTED;
     };
     tape.begin(RunKind::ENGINE);
-    let frame = maps::next_frame(node);
-    let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, frame & 7 == 0);
-    maps::count_idle(node, turn == Turn::Idle);
+    let looks = node.begin_frame();
+    let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, looks);
+    node.end_frame(turn == Turn::Idle);
     if turn == Turn::Redeliver {
         // SAFETY: the map holds only programs of this type. Scratch and tape belong to this CPU and stay
         // unchanged.

@@ -22,11 +22,11 @@ use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
     MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
-use transport_common::queues::{CONNECTIONS, QueuePair, Queues, REGIONS, Region};
+use transport_common::queues::{QueuePair, Queues, REGIONS, Region};
+use transport_common::shard::Parts;
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
-use transport_common::transaction::{Initiator, NO_CELL};
+use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::{opaque, walked_once};
 
@@ -105,23 +105,6 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
         let (data, end) = self.frame();
         // SAFETY: `from` has MAX_COPY bytes. The bounds are those of the frame.
         unsafe { short::to_packet(data, end, offset, from, length as u64) }
-    }
-
-    #[inline(always)]
-    fn wheel(&self) -> Option<&'static mut TimingWheel<CONNECTIONS>> {
-        // SAFETY: a valid map value. Only the engine program uses it, and only one instance of it runs.
-        maps::WHEEL.get_ptr_mut(0).map(|p| unsafe { &mut *p })
-    }
-
-    #[inline(always)]
-    fn publish_deadline(&self, wheel: &TimingWheel<CONNECTIONS>) {
-        if let Some(node) = maps::node() {
-            let at = match wheel.next_event() {
-                Some(tick) => tick.start().0.max(1),
-                None => 0,
-            };
-            node.next_deadline.store(at, Relaxed);
-        }
     }
 }
 
@@ -346,20 +329,12 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
 impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
     #[inline(always)]
     fn allocate_cell(&mut self) -> u32 {
-        let Ok(Some(cell)) = maps::CELL_STACK.pop() else { return NO_CELL };
-        if let Some(node) = maps::node() {
-            node.cells_in_use.fetch_add(1, SeqCst);
-        }
-        cell
+        maps::Shard.allocate_cell()
     }
 
     #[inline(always)]
     fn free_cell(&mut self, cell: u32) {
-        if maps::CELL_STACK.push(cell, 0).is_ok()
-            && let Some(node) = maps::node()
-        {
-            node.cells_in_use.fetch_add(u64::MAX, SeqCst);
-        }
+        maps::Shard.free_cell(cell);
     }
 
     #[inline(always)]
@@ -392,7 +367,7 @@ impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
 
     #[inline(always)]
     fn cells_in_use(&self) -> u32 {
-        maps::node().map_or(0, |node| node.cells_in_use.load(Relaxed) as u32)
+        maps::Shard.cells_in_use()
     }
 }
 
@@ -497,34 +472,27 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
 impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     #[inline(always)]
     fn wake(&mut self, slot: u32) {
-        maps::ring(slot);
-    }
-
-    #[inline(always)]
-    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        let wheel = self.wheel()?;
-        let result = match wheel.poll(WheelTick::at(now)) {
-            Polled::Idle => return None,
-            Polled::Busy => None,
-            Polled::Expired(slot) => Some(slot),
-        };
-        self.publish_deadline(wheel);
-        result
+        maps::Shard.wake(slot);
     }
 
     #[inline(always)]
     fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        maps::ring_by(slot, now.after(ticks.as_picos()));
+        maps::Shard.wake_by(slot, now.after(ticks.as_picos()));
+    }
+
+    #[inline(always)]
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        maps::Shard.expired(now)
     }
 
     #[inline(always)]
     fn ready(&mut self) -> Option<u32> {
-        maps::next_ready()
+        maps::Shard.next_ready()
     }
 
     #[inline(always)]
     fn answer(&mut self, slot: u32) {
-        maps::clear_ready(slot);
+        maps::Shard.answer(slot);
     }
 
     #[inline(always)]
@@ -550,10 +518,6 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
 
     #[inline(always)]
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        if let Some(wheel) = self.wheel() {
-            wheel.start(WheelTick::at(now));
-            wheel.schedule(slot, WheelTick::deadline(now, ticks));
-            self.publish_deadline(wheel);
-        }
+        maps::Shard.file(slot, now, ticks);
     }
 }

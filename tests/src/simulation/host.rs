@@ -253,14 +253,14 @@ impl Host {
     pub(super) fn withhold_cells(&mut self, left: usize) {
         let mut free = self.nic.free_cells().to_vec();
         self.withheld.extend(free.drain(left.min(free.len())..));
-        self.nic.set_free_cells(free);
+        self.nic.set_free_cells(&free);
     }
 
     /// Gives the cells back that were taken away.
     pub(super) fn return_cells(&mut self) {
         let mut free = self.nic.free_cells().to_vec();
         free.append(&mut self.withheld);
-        self.nic.set_free_cells(free);
+        self.nic.set_free_cells(&free);
     }
 
     /// Whether a run that receives a frame has made its step and not yet sent its packet.

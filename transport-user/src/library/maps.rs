@@ -20,9 +20,8 @@ use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::{Answer, Direction};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::ids::Cid;
-use transport_common::queues::{
-    BANK_BYTES, BANK_GUARD, CONNECTIONS, NodePage, QueuePair, REGIONS, Region, Slot,
-};
+use transport_common::queues::{BANK_BYTES, BANK_GUARD, CONNECTIONS, QueuePair, REGIONS, Region, Slot};
+use transport_common::shard::NodePage;
 
 use crate::common::error::Error;
 use crate::common::mac::Mac;

@@ -16,7 +16,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use transport_common::queues::SLEEPERS_SLACK;
+use transport_common::shard::SLEEPERS_SLACK;
 use transport_common::units::Picoseconds;
 
 use crate::common::error::Error;
