@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{LINKER_VAR, TOOLCHAIN_VAR, TooNew, toolchain::Rejected};
+use crate::{LINKER_VAR, TOOLCHAIN_VAR, TooNew, rejected::Rejected};
 
 /// Why the XDP programs were not built. Every message ends with what to do.
 #[derive(Debug, thiserror::Error)]

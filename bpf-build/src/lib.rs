@@ -11,6 +11,7 @@ mod error;
 mod inspect;
 mod instructions;
 mod linker;
+mod rejected;
 mod strip;
 mod toolchain;
 mod tools;
@@ -20,7 +21,8 @@ pub use compile::{build, clippy, shared_target_dir};
 pub use error::BuildError;
 pub use instructions::{OLDEST_KERNEL, TooNew};
 pub use linker::{Linker, NEWEST_LINKER_LLVM, OLDEST_LINKER_LLVM, tools_dir};
-pub use toolchain::{Rejected, Toolchain, toolchains};
+pub use rejected::Rejected;
+pub use toolchain::{Toolchain, toolchains};
 pub use tools::Tools;
 
 /// Environment variable that names the directory (with `bin/rustc` in it) of the toolchain to use.

@@ -1,12 +1,12 @@
 //! Rust toolchains that can compile `core` for the BPF target.
 
 use std::{
-    env, fmt, fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::{BuildError, TOOLCHAIN_VAR};
+use crate::{BuildError, TOOLCHAIN_VAR, rejected::Rejected};
 
 /// The source that `-Z build-std=core` compiles, relative to the root of the toolchain.
 const CORE_SOURCE: &str = "lib/rustlib/src/rust/library/core/src/lib.rs";
@@ -22,19 +22,6 @@ pub struct Toolchain {
     pub nightly: bool,
     /// Major version of the LLVM with which it writes bitcode.
     pub llvm: u32,
-}
-
-/// A toolchain that cannot build the XDP programs, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    name: String,
-    reason: &'static str,
-}
-
-impl fmt::Display for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.reason)
-    }
 }
 
 impl Toolchain {

@@ -31,7 +31,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    fn new(kind: PacketType, payload: Vec<u8>, request_length: usize) -> Self {
+    /// Returns a packet with this payload after its Falcon header. It has AR.
+    pub fn new(kind: PacketType, payload: Vec<u8>, request_length: usize) -> Self {
         Self {
             kind,
             psn: Psn(0),
@@ -63,19 +64,22 @@ impl Draft {
 
     /// Returns a READ.
     pub fn read(rkey: RKey, address: u64, length: u32, cid: u32) -> Self {
-        let bth = encoded::<{ Bth::LEN }>(|out| Bth::new(Opcode::READ_REQUEST, cid, 0).encode(out));
         let reth = encoded::<{ Reth::LEN }>(|out| Reth { address, rkey, length }.encode(out));
-        let payload = [&bth[..], &reth].concat();
-        Self::new(PacketType::PullRequest, payload, Bth::LEN + Aeth::LEN + length as usize)
+        Self::pull(Opcode::READ_REQUEST, &reth, length, cid)
     }
 
     /// Returns a fetch and add of 8 bytes.
     pub fn fetch_add(rkey: RKey, address: u64, add: u64, cid: u32) -> Self {
-        let bth = encoded::<{ Bth::LEN }>(|out| Bth::new(Opcode::FETCH_ADD, cid, 0).encode(out));
         let atomic = AtomicEth { address, rkey, swap_or_add: add, compare: 0 };
         let atomic = encoded::<{ AtomicEth::LEN }>(|out| atomic.encode(out));
-        let payload = [&bth[..], &atomic].concat();
-        Self::new(PacketType::PullRequest, payload, Bth::LEN + Aeth::LEN + 8)
+        Self::pull(Opcode::FETCH_ADD, &atomic, 8, cid)
+    }
+
+    /// Returns a Pull Request with the header of an operation, to be answered with `length` bytes.
+    pub fn pull(opcode: Opcode, operation: &[u8], length: u32, cid: u32) -> Self {
+        let bth = encoded::<{ Bth::LEN }>(|out| Bth::new(opcode, cid, 0).encode(out));
+        let payload = [&bth[..], operation].concat();
+        Self::new(PacketType::PullRequest, payload, Bth::LEN + Aeth::LEN + length as usize)
     }
 
     /// Returns the answer to a READ: the Pull Data with the RSN of its Pull Request (F-7.4-2).

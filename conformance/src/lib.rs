@@ -14,6 +14,8 @@
 //! - [`Trigger`] makes the peer submit operations, for the checks of the peer as initiator.
 //! - [`Wire`] is the network. [`PacketSocket`] sends and receives on an interface of Linux. Tests implement
 //!   `Wire` on virtual time.
+//! - [`Session`] is the tester's end of a connection. A test of a Falcon device may drive it by hand, without any
+//!   check: it sends what it is told, and retransmits nothing by itself.
 //! - [`run`] runs checks and returns a verdict and the packets for each. [`capture`] writes them as pcapng.
 //!
 //! `docs/conformance-tester.md` describes the command `tiercel conformance`.
@@ -25,6 +27,7 @@ mod draft;
 mod flow;
 mod greeting;
 mod log;
+mod misfit;
 mod received;
 mod run;
 mod session;
@@ -38,9 +41,9 @@ pub use capture::capture;
 pub use check::{Check, Needs, Role};
 pub use checks::catalogue;
 pub use draft::Draft;
-pub use flow::{Flow, Parts, encoded};
-pub use greeting::Misfit;
+pub use flow::{Flow, Parts, encoded, ip_packet};
 pub use log::{Line, Logged, describe};
+pub use misfit::Misfit;
 pub use received::Received;
 pub use run::{Checked, RunError, run};
 pub use session::{OPERATION_BYTES, Session};

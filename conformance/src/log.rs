@@ -61,6 +61,9 @@ pub fn describe(frame: &[u8]) -> String {
         return format!("no Falcon packet, {} bytes", frame.len());
     };
     match parts.header {
+        Some(header) if parts.inner.is_some() => {
+            format!("in a tunnel: {}", falcon(&header, parts.payload().len()))
+        }
         Some(header) => falcon(&header, parts.payload().len()),
         None => format!("malformed Falcon packet, {} bytes", parts.falcon.len()),
     }

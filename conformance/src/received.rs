@@ -1,17 +1,20 @@
 //! A packet of the peer.
 
 use transport_common::ids::Psn;
+use transport_common::ulp::rdma::{Aeth, Bth};
 use transport_common::units::Picoseconds;
 use transport_common::wire::FalconHeader;
 use transport_common::wire::ack::{Ack, AckHeader, Eack};
+use transport_common::wire::ethernet::Ethernet;
 use transport_common::wire::nack::Nack;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::Resync;
+use transport_common::wire::udp::Udp;
 
-use crate::flow::Parts;
+use crate::flow::{Flow, Parts, link_length};
 use crate::log::describe;
 
 /// A frame of the peer to Falcon's UDP port.
@@ -23,14 +26,24 @@ pub struct Received {
     pub datagram: Vec<u8>,
     /// The frame.
     pub frame: Vec<u8>,
-    parts: Option<Parts>,
+    psp: Option<Psp>,
+    header: Option<FalconHeader>,
+    payload: Vec<u8>,
 }
 
 impl Received {
-    /// Takes a frame whose UDP payload begins at `datagram`.
-    pub fn new(at: Picoseconds, frame: Vec<u8>, datagram: usize) -> Self {
+    /// Takes a frame that answers those of `flow`. A Falcon header is valid only in the same tunnel, or without one
+    /// (F-7.1.2-1).
+    pub fn new(at: Picoseconds, frame: Vec<u8>, flow: &Flow) -> Self {
+        let start = link_length(&frame) + flow.ip_length() + Udp::LEN;
+        let datagram = frame.get(start..).unwrap_or_default().to_vec();
+        let back = flow.inner.map(|(own, peer)| (peer, own));
         let parts = Parts::of(&frame);
-        Self { at, datagram: frame.get(datagram..).unwrap_or_default().to_vec(), frame, parts }
+        let psp = parts.map(|parts| parts.psp);
+        let parts = parts.filter(|parts| parts.inner == back);
+        let header = parts.and_then(|parts| parts.header);
+        let payload = parts.map(|parts| parts.payload().to_vec()).unwrap_or_default();
+        Self { at, datagram, psp, header, payload, frame }
     }
 
     /// Returns the Falcon packet as bytes, whether it is valid or not. The frame has no padding, because a
@@ -57,17 +70,34 @@ impl Received {
 
     /// Returns the PSP header if it is valid.
     pub fn psp(&self) -> Option<&Psp> {
-        self.parts.as_ref().map(|parts| &parts.psp)
+        self.psp.as_ref()
     }
 
     /// Returns the Falcon header if it is valid.
     pub fn header(&self) -> Option<&FalconHeader> {
-        self.parts.as_ref().and_then(|parts| parts.header.as_ref())
+        self.header.as_ref()
     }
 
     /// Returns the bytes after the Falcon header.
     pub fn payload(&self) -> &[u8] {
-        self.parts.as_ref().map_or(&[], Parts::payload)
+        &self.payload
+    }
+
+    /// Returns the tag control information of the frame, if it has a tag.
+    pub fn vlan(&self) -> Option<u16> {
+        let is_tagged = link_length(&self.frame) == Ethernet::TAGGED_LEN;
+        let tci = self.frame.get(14..16).filter(|_| is_tagged)?;
+        tci.try_into().ok().map(u16::from_be_bytes)
+    }
+
+    /// Returns the syndrome of a Pull Data (D-84), if its payload has one.
+    pub fn syndrome(&self) -> Option<u8> {
+        self.payload.get(Bth::LEN).copied().filter(|_| self.payload.len() >= Bth::LEN + Aeth::LEN)
+    }
+
+    /// Returns the user data of a Pull Data.
+    pub fn data(&self) -> &[u8] {
+        self.payload.get(Bth::LEN + Aeth::LEN..).unwrap_or_default()
     }
 
     /// Returns the header that BACK and EACK have in common.

@@ -6,8 +6,9 @@ use serde::Serialize;
 use transport_common::units::Picoseconds;
 
 use crate::check::{Check, Role};
-use crate::greeting::{Misfit, greet, look_at_region};
+use crate::greeting::{greet, look_at_region};
 use crate::log::{Line, Logged};
+use crate::misfit::Misfit;
 use crate::session::Session;
 use crate::subject::{Patience, Subject};
 use crate::trigger::Trigger;
@@ -64,7 +65,7 @@ pub fn run(
             continue;
         }
         let trigger = trigger.as_mut().map(|trigger| &mut **trigger as &mut dyn Trigger);
-        let mut session = Session::new(wire, trigger, subject.clone(), patience);
+        let mut session = Session::new(&mut *wire, trigger, subject.clone(), patience);
         // A peer that violates a clause meanwhile is what the checks are for.
         if let Some(misfit) = tolerate(greet(&mut session))?.flatten() {
             return Err(misfit.into());

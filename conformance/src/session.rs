@@ -1,13 +1,13 @@
 //! One connection of the tester: its sequence numbers, the packets that it sends, and those that it waits
 //! for.
 
+mod pull;
 mod requests;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use transport_common::ids::{Psn, Rsn};
-use transport_common::ulp::rdma::{Aeth, Bth};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
@@ -18,7 +18,7 @@ use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{PacketType, ProtocolType};
 
 use crate::draft::Draft;
-use crate::flow::encoded;
+use crate::flow::{encoded, link_length};
 use crate::log::Logged;
 use crate::received::Received;
 use crate::subject::{Patience, Start, Subject};
@@ -26,7 +26,7 @@ use crate::trigger::{Ticket, Trigger};
 use crate::verdict::{Outcome, Stop};
 use crate::wire::Wire;
 
-use requests::Pull;
+use pull::Pull;
 
 pub use requests::OPERATION_BYTES;
 
@@ -34,9 +34,9 @@ pub use requests::OPERATION_BYTES;
 const ICMP: u8 = 1;
 const ICMP_6: u8 = 58;
 
-/// The tester's end of a connection.
+/// The tester's end of a connection. It sends only what its caller asks for.
 pub struct Session<'w> {
-    wire: &'w mut dyn Wire,
+    wire: Box<dyn Wire + 'w>,
     trigger: Option<&'w mut dyn Trigger>,
     /// The connection.
     pub subject: Subject,
@@ -84,14 +84,14 @@ pub(crate) struct Heard {
 impl<'w> Session<'w> {
     /// Begins a connection with its first sequence numbers. `trigger` makes the peer submit operations.
     pub fn new(
-        wire: &'w mut dyn Wire,
+        wire: impl Wire + 'w,
         trigger: Option<&'w mut dyn Trigger>,
         subject: Subject,
         patience: Patience,
     ) -> Self {
         let (tx, rx) = (subject.tx, subject.rx);
         Self {
-            wire,
+            wire: Box::new(wire),
             trigger,
             patience,
             next: tx,
@@ -207,7 +207,13 @@ impl<'w> Session<'w> {
     pub fn psp(&mut self) -> Psp {
         let now = self.wire.now();
         self.last_iv = Picoseconds(now.0.max(self.last_iv.0 + 1));
-        Psp::plaintext(self.subject.tx_spi, self.last_iv)
+        self.subject.flow.psp(self.subject.tx_spi, self.last_iv)
+    }
+
+    /// Returns a frame with the bytes of a Falcon packet and the next PSP header, as it is sent.
+    pub fn frame(&mut self, falcon: &[u8]) -> Vec<u8> {
+        let psp = self.psp();
+        self.subject.flow.frame(&psp, falcon)
     }
 
     /// Sends a packet. Returns its IV.
@@ -341,15 +347,15 @@ impl<'w> Session<'w> {
     /// tester.
     fn is_of_peer(&self, frame: &[u8]) -> bool {
         let flow = &self.subject.flow;
-        let (ethertype, address) = match flow.destination {
-            IpAddr::V4(peer) => (ETHERTYPE_IPV4, (26, peer.octets().to_vec())),
-            IpAddr::V6(peer) => (ETHERTYPE_IPV6, (22, peer.octets().to_vec())),
+        let link = link_length(frame);
+        let (ethertype, offset, octets) = match flow.destination {
+            IpAddr::V4(peer) => (ETHERTYPE_IPV4, 12, peer.octets().to_vec()),
+            IpAddr::V6(peer) => (ETHERTYPE_IPV6, 8, peer.octets().to_vec()),
         };
-        let (offset, octets) = address;
-        let port = flow.udp_offset() + 2;
-        frame.get(12..14) == Some(&ethertype.to_be_bytes()[..])
-            && frame.get(offset..offset + octets.len()) == Some(&octets[..])
-            && frame.get(port..port + 2) == Some(&FALCON_UDP_PORT.to_be_bytes()[..])
+        let has = |at: usize, bytes: &[u8]| frame.get(at..at + bytes.len()) == Some(bytes);
+        has(link - 2, &ethertype.to_be_bytes())
+            && has(link + offset, &octets)
+            && has(link + flow.ip_length() + 2, &FALCON_UDP_PORT.to_be_bytes())
     }
 
     /// Takes every packet that arrives until `deadline`. Returns after the first one.
@@ -358,7 +364,7 @@ impl<'w> Session<'w> {
             self.hear(&frame);
             if self.is_of_peer(&frame) {
                 self.log.push(Logged { at, sent: false, note: None, frame: frame.clone() });
-                let received = Received::new(at, frame, self.subject.flow.udp_offset() + Udp::LEN);
+                let received = Received::new(at, frame, &self.subject.flow);
                 self.note(&received);
                 self.inbox.push_back(received);
                 return Ok(true);
@@ -371,7 +377,8 @@ impl<'w> Session<'w> {
     fn hear(&mut self, frame: &[u8]) {
         let own = self.subject.flow.udp_offset() + Udp::LEN;
         // The protocol of the IP header. The UDP header may have the ports exchanged, and ICMP quotes the packet.
-        let protocol = if self.subject.flow.source.is_ipv4() { frame.get(23) } else { frame.get(20) };
+        let offset = if self.subject.flow.source.is_ipv4() { 9 } else { 6 };
+        let protocol = frame.get(link_length(frame) + offset);
         let quotes = |sent: &Logged| sent.sent && sent.frame.get(own..).is_some_and(|it| frame.ends_with(it));
         match protocol {
             Some(&IP_PROTOCOL_UDP) if !self.heard.echo => self.heard.echo = self.log.iter().any(quotes),
@@ -549,16 +556,24 @@ impl<'w> Session<'w> {
         Ok(answers)
     }
 
+    /// Sends a Pull Request, waits for the answer and acknowledges it.
+    ///
+    /// # Errors
+    /// [`Stop::Fail`] if the peer does not answer.
+    pub fn ask(&mut self, request: &Draft) -> Outcome<Received> {
+        self.send(request)?;
+        let answer = self.answer(request)?;
+        self.acknowledge()?;
+        Ok(answer)
+    }
+
     /// Reads bytes of the region and acknowledges the answer.
     ///
     /// # Errors
     /// [`Stop::Fail`] if the peer does not answer.
     pub fn fetch(&mut self, address: u64, length: u32) -> Outcome<Vec<u8>> {
         let request = self.read(address, length);
-        self.send(&request)?;
-        let answer = self.answer(&request)?;
-        self.acknowledge()?;
-        Ok(answer.payload().get(Bth::LEN + Aeth::LEN..).unwrap_or_default().to_vec())
+        Ok(self.ask(&request)?.data().to_vec())
     }
 
     /// Writes bytes into the region and waits for the acknowledgement.

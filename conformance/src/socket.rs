@@ -11,16 +11,33 @@ use crate::wire::Wire;
 
 /// Longer than any frame.
 const LARGEST: usize = 16_384;
+/// Bytes of the MAC addresses, before the tag.
+const ADDRESSES: usize = 12;
 /// Bytes that the kernel keeps until the tester takes them.
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
 /// Picoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000_000;
-/// From linux/if_packet.h; not in the libc crate.
+// From linux/if_packet.h; not in the libc crate.
+const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 /// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
 const GET_DRIVER: u32 = 3;
 /// `SIOCETHTOOL` of linux/sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// `struct tpacket_auxdata`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Auxdata {
+    status: u32,
+    length: u32,
+    captured: u32,
+    mac: u16,
+    network: u16,
+    vlan_tci: u16,
+    vlan_tpid: u16,
+}
 
 /// A packet socket. It needs root (CAP_NET_RAW), and an interface without an XDP program that takes Falcon's
 /// frames.
@@ -57,6 +74,7 @@ impl PacketSocket {
         }
         // SAFETY: the descriptor is new and nobody else's.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        set(&socket, libc::SOL_PACKET, PACKET_AUXDATA, 1)?;
         set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         // SAFETY: all zeroes is a valid sockaddr_ll.
@@ -97,6 +115,30 @@ impl PacketSocket {
         // The rest is not looked at.
         let Driver { name, rest: _, .. } = driver;
         done == 0 && name.starts_with(b"veth\0")
+    }
+
+    /// Takes a frame that has arrived. The kernel removes a VLAN tag before a socket receives the frame; it is put
+    /// back.
+    fn take(&self) -> io::Result<Vec<u8>> {
+        let mut frame = vec![0; LARGEST];
+        let mut vector = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+        // An array of words, for the alignment of control messages.
+        let mut control = [0u64; 16];
+        // SAFETY: all zeroes is a valid msghdr.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut vector;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control) as _;
+        // SAFETY: the header names one buffer and one control buffer with their sizes; all outlive the call.
+        let received = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+        frame.truncate(check(received)?);
+        if let Some(tag) = tag_of(&header)
+            && frame.len() >= ADDRESSES
+        {
+            frame.splice(ADDRESSES..ADDRESSES, tag);
+        }
+        Ok(frame)
     }
 
     /// Returns the interface's MAC address.
@@ -140,26 +182,32 @@ impl Wire for PacketSocket {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
             }
-            let mut frame = vec![0; LARGEST];
-            // SAFETY: the kernel writes at most the vector's length.
-            let received = check(unsafe {
-                libc::recv(
-                    self.socket.as_raw_fd(),
-                    frame.as_mut_ptr().cast(),
-                    frame.len(),
-                    libc::MSG_DONTWAIT,
-                )
-            });
-            match received {
-                Ok(length) => {
-                    frame.truncate(length);
-                    return Ok(Some((clock(), frame)));
-                }
+            match self.take() {
+                Ok(frame) => return Ok(Some((clock(), frame))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// Returns the VLAN tag that the kernel removed from a frame, as on the wire.
+fn tag_of(header: &libc::msghdr) -> Option<[u8; 4]> {
+    // SAFETY: the kernel has filled the control buffer the header names.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: the pointer is not null, so it is a control message of that buffer.
+        let kind = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
+        if kind == (libc::SOL_PACKET, PACKET_AUXDATA) {
+            // SAFETY: a message of this kind holds an auxdata; it need not be aligned.
+            let auxdata = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
+            let ([a, b], [c, d]) = (auxdata.vlan_tpid.to_be_bytes(), auxdata.vlan_tci.to_be_bytes());
+            return (auxdata.status & TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d]);
+        }
+        // SAFETY: the pointer is a control message of that buffer.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    None
 }
 
 /// Returns Falcon's port of an address of the interface with `index`. A link-local IPv6 address is valid on one interface only,

@@ -4,12 +4,13 @@ use std::io;
 
 use serde::Serialize;
 
-use crate::greeting::Misfit;
+use crate::misfit::Misfit;
 
 /// Why a check ends before its end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Stop {
     /// The peer violates the clause.
+    #[error("expected: {expected}; found: {found}")]
     Fail {
         /// What the clause requires.
         expected: String,
@@ -17,10 +18,13 @@ pub enum Stop {
         found: String,
     },
     /// The check shows nothing here. The text says why.
+    #[error("{0}")]
     Skip(String),
     /// The interface or the trigger failed.
+    #[error(transparent)]
     Io(io::Error),
     /// The preparation does not fit the peer, so nothing can be judged.
+    #[error(transparent)]
     Misfit(Box<Misfit>),
 }
 

@@ -22,3 +22,17 @@ pub trait Wire {
     /// If the interface fails.
     fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>>;
 }
+
+impl<W: Wire + ?Sized> Wire for &mut W {
+    fn now(&mut self) -> Picoseconds {
+        (**self).now()
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        (**self).send(frame)
+    }
+
+    fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
+        (**self).receive(deadline)
+    }
+}

@@ -64,8 +64,8 @@ fn the_search_finds_what_is_forbidden() {
         "use transport_common::packet_delivery::Window;",
         "let x = transport_common::connection::Entry::default();",
         "use transport_common::{ids, datapath};",
-        "use transport_common::ulp::rdma::{Bth, Responder};",
-        "use transport_common::ulp::rdma::{\n    Bth,\n    Responder,\n};",
+        "use transport_common::ulp::rdma::{Bth, Rdma};",
+        "use transport_common::ulp::rdma::{\n    Bth,\n    Rdma,\n};",
         "use transport_common as core;",
     ] {
         assert!(!forbidden(source).is_empty(), "{source}");

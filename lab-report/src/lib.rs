@@ -12,11 +12,13 @@ mod result;
 mod rows;
 mod statistics;
 mod table;
+mod write;
 
 pub use figure::{Axis, Figure, Line, Look, Scale};
 pub use html::page;
 
 pub use plot::{DrawError, number, svg};
-pub use result::{Bound, Case, Experiment, Report, Value, Verdict, World, WriteError};
+pub use result::{Bound, Case, Experiment, Report, Value, Verdict, World};
 pub use statistics::{jain, mean, quantile};
 pub use table::show;
+pub use write::WriteError;

@@ -8,7 +8,7 @@
 //! let graph = source_check::modules(&root).unwrap();
 //! let circles = graph.circles();
 //! assert!(circles.is_empty(), "{}", source_check::lines(&circles));
-//! let wrong = graph.out_of_order(&["tree", "names", "graph", "reader", "crate"]);
+//! let wrong = graph.out_of_order(&["tree", "names", "graph", "reader", "holders", "crate"]);
 //! assert!(wrong.is_empty(), "{}", source_check::lines(&wrong));
 //! ```
 //!
@@ -24,6 +24,7 @@
 //! type, the dependencies of its callers are not visible. [`Graph::scattered_impls`] lists these.
 
 mod graph;
+mod holders;
 mod names;
 mod reader;
 mod tree;
@@ -45,6 +46,18 @@ pub fn modules(root: &Path) -> Result<Graph, Error> {
     let tree = Tree::read(root)?;
     let names = Names::of(&tree);
     Ok(reader::read(&tree, &names))
+}
+
+/// Returns the functions of `module` and of its children that can reach a value of one of `types`: they take one or are
+/// its method, or the same of a struct of these modules that borrows one. Each is `module::function` or
+/// `module::Type::function`. Types are told apart by their last word. A function inside of a macro call counts if the
+/// call names one of the types.
+///
+/// # Errors
+///
+/// Those of [`modules`].
+pub fn holders(root: &Path, module: &str, types: &[&str]) -> Result<Vec<String>, Error> {
+    Ok(holders::read(&Tree::read(root)?, module, types))
 }
 
 /// Returns the findings, one per line, for the message of an assertion.

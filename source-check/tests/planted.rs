@@ -253,3 +253,33 @@ fn what_cannot_be_read_is_said() {
 
     assert!(matches!(modules(Path::new("/nowhere/lib.rs")).unwrap_err(), Error::File { .. }));
 }
+
+#[test]
+fn the_functions_that_can_reach_a_value_are_found() {
+    let a = "
+        pub struct Whole { pub part: Part }
+        pub struct Part;
+        struct View<'a> { part: &'a mut Part }
+        struct Holder<'a> { whole: &'a mut Whole }
+        struct Outer<'a> { holder: Holder<'a> }
+        struct Owner { whole: Whole }
+        impl Whole { fn method(&self) {} fn new() -> Self { todo!() } }
+        impl View<'_> { fn part(&mut self) {} }
+        impl Trait for Holder<'_> { fn through(&mut self) {} }
+        impl Outer<'_> { fn outer(&mut self) {} }
+        fn takes(n: u32, whole: &mut Whole) {}
+        fn takes_a_part(part: &mut Part) {}
+        fn takes_a_holder(holder: Option<Holder<'_>>) {}
+        fn takes_an_owner(owner: &Owner) {}
+        once! { /// Text.
+            fn in_a_macro(whole: &mut Whole) {} }
+        once! { fn in_another(part: &mut Part) {} }
+        #[test] fn of_tests(whole: Whole) {}
+    ";
+    let files =
+        write(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("b.rs", "fn other(whole: crate::a::Whole) {}")]);
+    let found = source_check::holders(&files.path().join("lib.rs"), "a", &["Whole"]).unwrap();
+    let expected =
+        ["Whole::method", "Holder::through", "Outer::outer", "takes", "takes_a_holder", "in_a_macro"];
+    assert_eq!(found, expected.map(|name| format!("a::{name}")));
+}

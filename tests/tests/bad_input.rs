@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
 
 use anyhow::{Context, Result};
+use falcon_conformance::{Draft, Parts, Session, Start, encoded, ip_packet};
 use tiercel_tests::checks::{PATIENCE, counters, pattern, settle, wait_until};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup};
-use tiercel_tests::raw_peer::{RawPeer, encoded, ip_packet, refresh_ipv4, refresh_udp};
+use tiercel_tests::raw_peer::raw_peer;
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::security::SecurityDrops;
-use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
+use transport_common::ulp::UlpCode;
+use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::ack::{AckHeader, Eack};
 use transport_common::wire::checksum::{checksum, sum_bytes};
-use transport_common::wire::nack::Nack;
+use transport_common::wire::nack::{Nack, NackCode};
 use transport_common::wire::psp::{NEXT_HEADER_FALCON, Psp};
-use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_common::wire::{PacketType, ProtocolType};
@@ -34,7 +35,7 @@ const OTHER_PORT: u16 = 5000;
 
 /// A node at host A whose peer is test code on the interface of host B.
 struct Target {
-    peer: RawPeer,
+    peer: Session<'static>,
     /// The region that [`KEY`] names.
     _region: MemoryRegion,
     node: Node,
@@ -62,8 +63,8 @@ impl Target {
         })?;
         let region = node.register(REGION, Access::ALL)?;
         assert_eq!(region.key(), KEY);
-        let mut peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
-        peer.flow.inner = inner.map(|tunnel| (tunnel.peer, tunnel.local));
+        let mut peer = raw_peer(&pair, ipv6, rx, tx)?;
+        peer.subject.flow.inner = inner.map(|tunnel| (tunnel.peer, tunnel.local));
         let mut target = Self { peer, _region: region, node, pair, rounds: 0 };
         target.works()?;
         Ok(target)
@@ -73,18 +74,26 @@ impl Target {
     fn works(&mut self) -> Result<()> {
         self.rounds += 1;
         let data = pattern(100, self.rounds);
-        self.peer.write(KEY, 8, &data).context("WRITE")?;
-        let answer = self.peer.read(KEY, 8, data.len() as u32).context("READ")?;
-        assert_eq!((answer.syndrome, &answer.data), (Aeth::SUCCESS, &data));
+        self.peer.store(8, &data).context("WRITE")?;
+        let read = self.peer.read(8, data.len() as u32);
+        let answer = self.peer.ask(&read).context("READ")?;
+        assert_eq!((answer.syndrome(), answer.data()), (Some(Aeth::SUCCESS), &data[..]));
+        // F-7.1.2-1: every packet of the node is in the tunnel, if there is one.
+        let back = self.peer.subject.flow.inner.map(|(own, node)| (node, own));
+        for came in self.peer.take_log().iter().filter(|logged| !logged.sent) {
+            let inner = Parts::of(&came.frame).map(|parts| parts.inner);
+            assert!(inner.is_none_or(|inner| inner == back), "in another tunnel: {inner:?}");
+        }
         Ok(())
     }
 
     /// Sends the frames and waits until `counter` has risen by one for each. No other counter of something
     /// dropped, ignored or failed may have changed.
-    fn expect(&self, counter: Counter, what: &str, frames: &[Vec<u8>]) -> Result<()> {
+    fn expect(&mut self, counter: Counter, what: &str, frames: &[Vec<u8>]) -> Result<()> {
         let before = counters(&self.node);
         for frame in frames {
-            self.peer.send(frame).with_context(|| what.to_owned())?;
+            let sent = self.peer.send_frame(frame.clone(), None);
+            sent.with_context(|| format!("{what}: a frame of {} bytes", frame.len()))?;
         }
         let foretold = before[counter.name()] + frames.len() as u64;
         wait_until(&format!("{what}: {} rises to {foretold}", counter.name()), || {
@@ -113,7 +122,30 @@ impl Target {
     }
 
     fn duplicate_packet(&self) -> Vec<u8> {
-        self.peer.write_packet(self.peer.next.data_psn.sub(1), KEY, 8, &[0; 8])
+        self.at(self.peer.next().data_psn.sub(1), write(8, &[0; 8]))
+    }
+
+    /// Returns a packet with this PSN and the next RSN.
+    fn at(&self, psn: Psn, draft: Draft) -> Vec<u8> {
+        Draft { psn, rsn: self.peer.next().rsn, ..draft }.bytes(self.peer.base())
+    }
+
+    /// Returns a complete Falcon packet of each type, with its name. None is new to the node.
+    fn old_packets(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let Start { data_psn, request_psn, .. } = self.peer.next();
+        let (old, (received, _)) = (data_psn.sub(1), self.peer.bases());
+        let back = self.peer.ack_of(received);
+        let eack = self.peer.eack_of(received, 0, 0);
+        let nack = self.peer.nack_of(received.sub(9), NackCode::INSUFFICIENT_RESOURCES);
+        vec![
+            ("Push Data", self.at(old, write(0, &[0; 8]))),
+            ("Pull Request", self.at(request_psn.sub(1), read(KEY, 0, 8))),
+            ("Pull Data", self.at(old, Draft::new(PacketType::PullData, vec![], 0))),
+            ("Resync", self.at(old, write(0, &[0; 8]).replaced())),
+            ("BACK", encoded::<{ AckHeader::LEN }>(|out| back.encode(out)).to_vec()),
+            ("EACK", encoded::<{ Eack::LEN }>(|out| eack.encode(out)).to_vec()),
+            ("NACK", encoded::<{ Nack::LEN }>(|out| nack.encode(out)).to_vec()),
+        ]
     }
 
     /// Returns one frame per change to such a packet, with correct checksums. A change names a byte of the
@@ -126,6 +158,23 @@ impl Target {
             self.peer.frame(&packet)
         })
     }
+}
+
+fn write(address: u64, data: &[u8]) -> Draft {
+    Draft::write(KEY, address, data, CID_A.0)
+}
+
+fn read(rkey: RKey, address: u64, length: u32) -> Draft {
+    Draft::read(rkey, address, length, CID_A.0)
+}
+
+/// Computes the checksum of an untagged frame's IPv4 header again, with options.
+fn refresh_ipv4(frame: &mut [u8]) {
+    let header = ETHERNET..ETHERNET + usize::from(frame[ETHERNET] & 0xf) * 4;
+    let at = header.start + 10;
+    frame[at..at + 2].fill(0);
+    let sum = sum_bytes(&frame[header]);
+    frame[at..at + 2].copy_from_slice(&checksum(sum).to_be_bytes());
 }
 
 /// Returns all counters except those of ordinary traffic, which the machine's own packets also increment.
@@ -141,13 +190,13 @@ fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
     let cuts: Vec<_> = (ETHERNET..whole.len()).map(|length| whole[..length].to_vec()).collect();
     target.expect(ip_counter, "frames cut at every length", &cuts)?;
 
-    let flow = target.peer.flow;
+    let flow = target.peer.subject.flow;
     let datagram = &whole[flow.udp_offset() + 8..];
     let too_short: Vec<_> = (0..Psp::LEN)
         .map(|length| flow.ip(IP_PROTOCOL_UDP, &flow.udp(FALCON_UDP_PORT, &datagram[..length])))
         .collect();
     target.expect(Counter::DropUdpLength, "datagrams without room for PSP", &too_short)?;
-    for (name, packet) in target.peer.old_packets() {
+    for (name, packet) in target.old_packets() {
         // Without a byte of its payload, a Push Data has a wrong Request Length. The payload of the others
         // belongs to the ULP.
         let header = if name == "Pull Request" { PullRequest::LEN } else { packet.len() };
@@ -179,30 +228,30 @@ fn bad_fields(target: &mut Target) -> Result<()> {
     let packet = target.duplicate_packet();
     let spis = [0, 2, u32::MAX].map(|spi| {
         let psp = Psp { spi: Spi(spi), ..target.peer.psp() };
-        target.peer.flow.falcon(&psp, &packet)
+        target.peer.subject.flow.frame(&psp, &packet)
     });
     target.expect(Counter::DropSpi, "SPI 0 and those of others", &spis)?;
     // Far older than the margin of 100 ms (D-56), in picoseconds. The clock starts with the machine.
     let ivs = [10_000_000_000_000, 60_000_000_000_000].map(|age: u64| {
         let psp = target.peer.psp();
-        target.peer.flow.falcon(&Psp { iv: Picoseconds(psp.iv.0.saturating_sub(age)), ..psp }, &packet)
+        target.peer.subject.flow.frame(&Psp { iv: Picoseconds(psp.iv.0.saturating_sub(age)), ..psp }, &packet)
     });
     target.expect(Counter::DropReplay, "replayed packets", &ivs)?;
     // Ahead of the peer's clock by more than the margin and all the drift since the start of the test.
     let ivs = [1_000_000_000_000, 1 << 60].map(|ahead| {
         let psp = target.peer.psp();
-        target.peer.flow.falcon(&Psp { iv: psp.iv.after(PicosecondSpan(ahead)), ..psp }, &packet)
+        target.peer.subject.flow.frame(&Psp { iv: psp.iv.after(PicosecondSpan(ahead)), ..psp }, &packet)
     });
     target.expect(Counter::DropIvAhead, "packets from the future", &ivs)?;
     target.works()?;
     let psp = target.peer.psp();
     let sources = [0, 1, 2].map(|n| {
-        let mut flow = target.peer.flow;
+        let mut flow = target.peer.subject.flow;
         flow.source = match flow.source {
             IpAddr::V4(address) => IpAddr::V4((u32::from(address) ^ 1 << (8 * n)).into()),
             IpAddr::V6(address) => IpAddr::V6((u128::from(address) ^ 1 << (40 * n)).into()),
         };
-        flow.falcon(&psp, &packet)
+        flow.frame(&psp, &packet)
     });
     target.expect(Counter::DropSource, "packets of other hosts", &sources)?;
     // F-11-12, D-59: from the connection's own counts the connection manager makes events.
@@ -219,7 +268,7 @@ fn bad_fields(target: &mut Target) -> Result<()> {
 
 /// The PSP header byte by byte: next header, extension length, crypt offset, flags (D-10, D-83).
 fn bad_psp(target: &mut Target) -> Result<()> {
-    let at = target.peer.flow.udp_offset() + 8;
+    let at = target.peer.subject.flow.udp_offset() + 8;
     let changes = [
         (0, 17),          // not Falcon
         (1, 2),           // a length without a cookie
@@ -230,11 +279,11 @@ fn bad_psp(target: &mut Target) -> Result<()> {
         (3, 7 << 2 | 1),  // no version at all
         (3, 15 << 2 | 3), // a cookie that the lengths do not include
     ];
-    let flow = target.peer.flow;
+    let flow = target.peer.subject.flow;
     let frames = changes.map(|(offset, value)| {
         let mut frame = target.duplicate();
         frame[at + offset] = value;
-        refresh_udp(&flow, &mut frame);
+        flow.refresh_udp(&mut frame);
         frame
     });
     target.expect(Counter::DropPspHeader, "PSP headers", &frames)
@@ -242,7 +291,7 @@ fn bad_psp(target: &mut Target) -> Result<()> {
 
 /// D-91, F-9.2.2.1-1, F-9.2.2.1-2.
 fn bad_udp(target: &mut Target) -> Result<()> {
-    let udp = target.peer.flow.udp_offset();
+    let udp = target.peer.subject.flow.udp_offset();
     let mut wrong = target.duplicate();
     wrong[udp + 6] ^= 0x40;
     let mut flipped = target.duplicate();
@@ -260,38 +309,37 @@ fn bad_udp(target: &mut Target) -> Result<()> {
 fn out_of_place(target: &mut Target) -> Result<()> {
     let frame = target.duplicate();
     target.expect(Counter::DropOldDuplicate, "an old duplicate", &[frame])?;
-    let next = target.peer.next;
+    let next = target.peer.next();
     let beyond = [
-        target.peer.write_packet(next.data_psn.add(128), KEY, 0, &[1; 8]), // D-17
-        target.peer.read_packet(next.request_psn.add(64), KEY, 0, 8),
-        target.peer.write_packet(next.data_psn.add(0x7fff_fff0), KEY, 0, &[1; 8]),
+        target.at(next.data_psn.add(128), write(0, &[1; 8])), // D-17
+        target.at(next.request_psn.add(64), read(KEY, 0, 8)),
+        target.at(next.data_psn.add(0x7fff_fff0), write(0, &[1; 8])),
     ];
     let frames = beyond.map(|packet| target.peer.frame(&packet));
     target.expect(Counter::DropOutOfWindow, "PSNs beyond the windows", &frames)?;
 
-    let received = target.peer.received;
+    let (data_psn, request_psn) = target.peer.bases();
     let mut back = |data_psn: Psn, request_psn: Psn| {
-        let header =
-            AckHeader { data_base_psn: data_psn, request_base_psn: request_psn, ..target.peer.back_packet() };
+        let header = AckHeader { request_base_psn: request_psn, ..target.peer.ack_of(data_psn) };
         let packet = encoded::<{ AckHeader::LEN }>(|out| header.encode(out));
         target.peer.frame(&packet)
     };
-    let stale = [back(received.data_psn.sub(1), received.request_psn)];
+    let stale = [back(data_psn.sub(1), request_psn)];
     // D-19: acknowledgements of packets that were never sent.
     let invalid = [
-        back(received.data_psn.add(1), received.request_psn),
-        back(received.data_psn, received.request_psn.add(1)),
-        back(received.data_psn.add(0x7fff_ffff), received.request_psn),
+        back(data_psn.add(1), request_psn),
+        back(data_psn, request_psn.add(1)),
+        back(data_psn.add(0x7fff_ffff), request_psn),
     ];
     target.expect(Counter::AckStale, "a stale acknowledgement", &stale)?;
     target.expect(Counter::AckInvalid, "acknowledgements of nothing", &invalid)?;
-    let unsent =
-        Eack { header: target.peer.back_packet(), data_ack: [2, 0], data_received: [2, 0], request: 0 };
+    let unsent = target.peer.eack_of(data_psn, 2, 2);
     let packet = encoded::<{ Eack::LEN }>(|out| unsent.encode(out));
     let frame = target.peer.frame(&packet);
     target.expect(Counter::AckInvalid, "an EACK of nothing", &[frame])?;
-    let unknown = [received.data_psn, received.data_psn.sub(1)].map(|psn| {
-        let packet = encoded::<{ Nack::LEN }>(|out| target.peer.nack_packet(psn).encode(out));
+    let unknown = [data_psn, data_psn.sub(1)].map(|psn| {
+        let nack = target.peer.nack_of(psn, NackCode::INSUFFICIENT_RESOURCES);
+        let packet = encoded::<{ Nack::LEN }>(|out| nack.encode(out));
         target.peer.frame(&packet)
     });
     target.expect(Counter::NackIgnored, "NACKs of nothing", &unknown)?;
@@ -301,12 +349,10 @@ fn out_of_place(target: &mut Target) -> Result<()> {
 /// A Pull Data without a request is acknowledged, because otherwise its sender would repeat it forever
 /// (F-8.4.3.2-1, D-23).
 fn unasked_for(target: &mut Target) -> Result<()> {
-    let psn = target.peer.next.data_psn;
-    let packet = PullData { base: target.peer.base(PacketType::PullData, psn) };
-    let packet = encoded::<{ PullData::LEN }>(|out| packet.encode(out));
-    let frame = target.peer.frame(&packet);
+    let rsn = target.peer.next().rsn;
+    let answer = target.peer.number(Draft { rsn, ..Draft::new(PacketType::PullData, vec![], 0) });
+    let frame = target.peer.frame(&answer.bytes(target.peer.base()));
     target.expect(Counter::DropPullDataUnknown, "Pull Data nobody asked for", &[frame])?;
-    target.peer.next.data_psn = psn.add(1);
     target.works()
 }
 
@@ -322,16 +368,16 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
         ("across the end", KEY, length - 4, 8, UlpCode::ACCESS),
         ("across the end of all addresses", KEY, u64::MAX - 3, 8, UlpCode::ACCESS),
     ] {
-        let answer = target.peer.read(rkey, address, length)?;
-        assert_eq!((answer.syndrome, answer.data.len()), (error(code), 0), "{what}");
+        let read = target.peer.number(read(rkey, address, length));
+        let answer = target.peer.ask(&read)?;
+        assert_eq!((answer.syndrome(), answer.data().len()), (Some(error(code)), 0), "{what}");
     }
     // F-11-31: a pull for a ULP that does not know the connection is reclaimed, and nobody answers it.
-    let mut packet = target.peer.read_packet(target.peer.next.request_psn, KEY, 0, 8);
+    let read = target.peer.read(0, 8);
+    let mut packet = read.bytes(target.peer.base());
     packet[7] = packet[7] & 0x1f | (ProtocolType::Nvme as u8) << 5;
     let frame = target.peer.frame(&packet);
     target.expect(Counter::DropProtocol, "a pull of NVMe", &[frame])?;
-    target.peer.next.request_psn = target.peer.next.request_psn.add(1);
-    target.peer.next.rsn = target.peer.next.rsn.add(1);
     for (what, opcode, address) in [
         ("a misaligned fetch and add", Opcode::FETCH_ADD, 4),
         ("a misaligned compare and swap", Opcode::COMPARE_SWAP, 1),
@@ -340,9 +386,9 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
     ] {
         let operation = AtomicEth { address, rkey: KEY, swap_or_add: 1, compare: 0 };
         let operation = encoded::<{ AtomicEth::LEN }>(|out| operation.encode(out));
-        let packet = target.peer.pull_packet(target.peer.next.request_psn, opcode, &operation, 8);
-        let answer = target.peer.pull(&packet)?;
-        assert_eq!(answer.syndrome, error(UlpCode::INVALID_REQUEST), "{what}");
+        let pull = target.peer.number(Draft::pull(opcode, &operation, 8, CID_A.0));
+        let answer = target.peer.ask(&pull)?;
+        assert_eq!(answer.syndrome(), Some(error(UlpCode::INVALID_REQUEST)), "{what}");
     }
     target.works()
 }
@@ -350,12 +396,13 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
 /// D-86: a frame with one tag is accepted and answered with that tag. A frame with two tags is not handled.
 fn tagged(target: &mut Target) -> Result<()> {
     target.peer.forget()?;
-    target.peer.flow.vlan = Some(0x6123);
+    target.peer.subject.flow.vlan = Some(0x6123);
     let data = pattern(64, 99);
-    target.peer.write(KEY, 0, &data)?;
-    let answer = target.peer.read(KEY, 0, data.len() as u32)?;
-    assert_eq!((answer.vlan, &answer.data), (Some(0x6123), &data));
-    target.peer.flow.vlan = None;
+    target.peer.store(0, &data)?;
+    let read = target.peer.read(0, data.len() as u32);
+    let answer = target.peer.ask(&read)?;
+    assert_eq!((answer.vlan(), answer.data()), (Some(0x6123), &data[..]));
+    target.peer.subject.flow.vlan = None;
     target.works()?;
     let frame = target.duplicate();
     let mut twice = frame[..12].to_vec();
@@ -366,7 +413,7 @@ fn tagged(target: &mut Target) -> Result<()> {
 
 /// D-86: frames that are not for the node go to the kernel's stack.
 fn not_ours(target: &mut Target) -> Result<()> {
-    let flow = target.peer.flow;
+    let flow = target.peer.subject.flow;
     let packet = target.duplicate_packet();
     let datagram = flow.udp(OTHER_PORT, &packet);
     target.expect(Counter::PassPort, "another port", &[flow.ip(IP_PROTOCOL_UDP, &datagram)])?;
@@ -374,7 +421,7 @@ fn not_ours(target: &mut Target) -> Result<()> {
     let mut elsewhere = flow;
     elsewhere.destination_mac[5] = 99;
     let before = counters(&target.node)[Counter::PassAddress.name()];
-    target.peer.send(&elsewhere.falcon(&psp, &packet))?;
+    target.peer.send_frame(elsewhere.frame(&psp, &packet), None)?;
     wait_until("a frame to another MAC address is passed on", || {
         counters(&target.node)[Counter::PassAddress.name()] > before
     });
@@ -383,7 +430,7 @@ fn not_ours(target: &mut Target) -> Result<()> {
 
 /// Checks that a datagram to another port, in an IP packet that the function makes, reaches its socket.
 fn reaches_the_stack(
-    target: &Target,
+    target: &mut Target,
     ipv6: bool,
     what: &str,
     frames: impl Fn(&[u8]) -> Vec<Vec<u8>>,
@@ -398,7 +445,7 @@ fn reaches_the_stack(
     });
     let socket = bound.context("it is bound")?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    let mut flow = target.peer.flow;
+    let mut flow = target.peer.subject.flow;
     let other = &target.pair.b;
     (flow.source, flow.destination) = match ipv6 {
         true => (other.ipv6.into(), host.ipv6.into()),
@@ -406,7 +453,7 @@ fn reaches_the_stack(
     };
     let text = pattern(1600, 3);
     for frame in frames(&flow.udp(OTHER_PORT, &text)) {
-        target.peer.send(&frame)?;
+        target.peer.send_frame(frame, None)?;
     }
     let mut received = vec![0; 2000];
     let length = socket.recv(&mut received).with_context(|| format!("{what} never reached the socket"))?;
@@ -416,12 +463,11 @@ fn reaches_the_stack(
 
 /// D-86: options, extension headers and fragments are refused if they carry Falcon, and only then.
 fn options_and_fragments(target: &mut Target) -> Result<()> {
-    let mut flow = target.peer.flow;
-    let host = |ipv6: bool| -> [std::net::IpAddr; 2] {
-        let (a, b) = (&target.pair.a, &target.pair.b);
-        if ipv6 { [b.ipv6.into(), a.ipv6.into()] } else { [b.ipv4.into(), a.ipv4.into()] }
-    };
-    [flow.source, flow.destination] = host(false);
+    let mut flow = target.peer.subject.flow;
+    let mut flow6 = flow;
+    let (a, b) = (&target.pair.a, &target.pair.b);
+    [flow.source, flow.destination] = [b.ipv4.into(), a.ipv4.into()];
+    [flow6.source, flow6.destination] = [b.ipv6.into(), a.ipv6.into()];
     let with_options = |datagram: &[u8]| {
         // Four No Operation options.
         let mut frame = flow.ip(IP_PROTOCOL_UDP, &[&[1; 4], datagram].concat());
@@ -443,8 +489,6 @@ fn options_and_fragments(target: &mut Target) -> Result<()> {
         vec![fragment(0, true, &datagram[..800]), fragment(800, false, &datagram[800..])]
     })?;
 
-    let mut flow6 = target.peer.flow;
-    [flow6.source, flow6.destination] = host(true);
     // Destination options: six bytes of padding.
     let extended =
         |datagram: &[u8]| flow6.ip(60, &[&[IP_PROTOCOL_UDP, 0, 1, 4, 0, 0, 0, 0], datagram].concat());
@@ -460,8 +504,8 @@ fn options_and_fragments(target: &mut Target) -> Result<()> {
     })?;
 
     let falcon = target.duplicate();
-    let datagram = &falcon[target.peer.flow.udp_offset()..];
-    let (optional, first) = match target.peer.flow.source.is_ipv4() {
+    let datagram = &falcon[target.peer.subject.flow.udp_offset()..];
+    let (optional, first) = match target.peer.subject.flow.source.is_ipv4() {
         true => (with_options(datagram), fragment(0, true, &datagram[..64])),
         false => (extended(datagram), fragment6(0, true, &datagram[..64])),
     };
@@ -513,7 +557,7 @@ fn bad_ipv4(target: &mut Target) -> Result<()> {
 
 /// F-7.1.2-1: sound packets in the other mode, of the other IP version, or with other inner addresses.
 fn other_tunnels(target: &mut Target) -> Result<()> {
-    let right = target.peer.flow.inner;
+    let right = target.peer.subject.flow.inner;
     let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
     let others = [
         None,
@@ -526,17 +570,17 @@ fn other_tunnels(target: &mut Target) -> Result<()> {
     ];
     let mut frames = Vec::new();
     for other in others.into_iter().filter(|other| *other != right) {
-        target.peer.flow.inner = other;
+        target.peer.subject.flow.inner = other;
         frames.push(target.duplicate());
     }
-    target.peer.flow.inner = right;
+    target.peer.subject.flow.inner = right;
     target.expect(Counter::DropTunnel, "other tunnels", &frames)?;
     target.works()
 }
 
 /// F-7.1.2-1: the inner header is checked as strictly as the outer one.
 fn bad_inner_headers(target: &mut Target) -> Result<()> {
-    let flow = target.peer.flow;
+    let flow = target.peer.subject.flow;
     let addresses = flow.inner.expect("a tunnel");
     let packet = target.duplicate_packet();
     let inner = ip_packet(addresses, NEXT_HEADER_FALCON, &packet);
@@ -581,7 +625,7 @@ fn bad_inner_headers(target: &mut Target) -> Result<()> {
             .iter()
             .map(|inner| {
                 let psp = target.peer.psp();
-                flow.psp(&psp, inner)
+                flow.in_psp(&psp, inner)
             })
             .collect();
         target.expect(counter, what, &frames)?;
@@ -590,7 +634,7 @@ fn bad_inner_headers(target: &mut Target) -> Result<()> {
     let offsets: Vec<_> = [1, if v4 { 11 } else { 6 }, 13]
         .map(|crypt_offset| {
             let psp = Psp { crypt_offset, ..target.peer.psp() };
-            flow.psp(&psp, &inner)
+            flow.in_psp(&psp, &inner)
         })
         .to_vec();
     target.expect(Counter::DropPspHeader, "crypt offsets", &offsets)?;

@@ -7,7 +7,7 @@ use tiercel_tests::{Host, Pair, PassProgram, need_root, veth};
 use transport_common::ids::{Cid, RKey};
 use transport_common::queues::{CONNECTIONS, Verb, WorkRequest};
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 use transport_user::{
     Access, Error, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection, OperationError, PostError,
 };

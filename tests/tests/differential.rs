@@ -1,7 +1,6 @@
 //! Checks that the XDP programs in the kernel and the host's datapath give the same result, bit by bit.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, ensure};
 use host_nic::testbed::{connection, node};
@@ -138,23 +137,23 @@ fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
         let mut kernel = Kernel::load(node(0), interface)?;
         let timeouts =
             |kernel: &Kernel| Ok::<_, anyhow::Error>(kernel.counters()?[Counter::LockTimeout as usize]);
-        let ready = |kernel: &mut Kernel| kernel.node().ready[0].load(Relaxed);
+        let ready = |kernel: &mut Kernel| kernel.node().ready.bits()[0];
         let (entry, frame) = write_to(SLOT)?;
         let (other_entry, other_frame) = write_to(OTHER)?;
         kernel.set_entry(SLOT, &entry)?;
         kernel.set_entry(OTHER, &other_entry)?;
         kernel.hold_lock(SLOT)?;
 
-        kernel.node().ready[0].store(1 << SLOT, Relaxed);
+        kernel.node().ready.set(SLOT as u32);
         kernel.run(Program::Engine, &[0; 128])?;
         assert_eq!(timeouts(&kernel)?, 1);
         assert_eq!(ready(&mut kernel), 1 << SLOT, "the turn is not lost");
 
         // The lock was free when the engine found a held request, and is held when `redeliver` wants it.
-        kernel.node().ready[0].store(0, Relaxed);
+        kernel.node().ready.clear(SLOT as u32);
         assert_eq!(kernel.run(Program::Redeliver, &[0; 128])?.action, XDP_DROP);
         assert_eq!((timeouts(&kernel)?, ready(&mut kernel)), (2, 1 << SLOT), "the turn is not lost");
-        kernel.node().ready[0].store(0, Relaxed);
+        kernel.node().ready.clear(SLOT as u32);
 
         assert_eq!(kernel.run(Program::Wire, &frame)?.action, XDP_DROP);
         assert_eq!((timeouts(&kernel)?, ready(&mut kernel)), (3, 0), "the peer sends it again");
@@ -162,7 +161,7 @@ fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
         assert_eq!(kernel.run(Program::Wire, &other_frame)?.action, XDP_TX, "another connection");
 
         kernel.set_entry(SLOT, &entry)?;
-        kernel.node().ready[0].store(1 << SLOT, Relaxed);
+        kernel.node().ready.set(SLOT as u32);
         kernel.run(Program::Engine, &[0; 128])?;
         kernel.run(Program::Redeliver, &[0; 128])?;
         assert_eq!(ready(&mut kernel), 0);

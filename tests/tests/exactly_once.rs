@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use falcon_conformance::Parts;
 use tiercel_tests::checks::{block_on, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes, connect, node};
-use tiercel_tests::raw_peer::packet_of;
 use tiercel_tests::{Bridge, Pair, need_root};
 use transport_common::ids::Cid;
 use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
@@ -158,8 +158,8 @@ fn no_iv_is_used_twice_on_two_cpus() -> Result<()> {
     let [at_a, at_b] = connect([(&a, Cid(10)), (&b, Cid(11))], setup)?;
     let (at_home, abroad) = (a.register(4096, Access::ALL)?, b.register(4096, Access::ALL)?);
     let capture = bridge.capture(|_, frame| {
-        let parts = packet_of(frame)?;
-        let kind = match parts.header {
+        let parts = Parts::of(frame)?;
+        let kind = match parts.header? {
             FalconHeader::PushData(_) => PacketType::PushData,
             FalconHeader::PullData(_) => PacketType::PullData,
             FalconHeader::Ack(_) => PacketType::Back,

@@ -6,9 +6,11 @@ use anyhow::{Context, Result};
 use tiercel_tests::checks::{self, fill, pattern};
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
-use tiercel_tests::raw_peer::RawPeer;
+use tiercel_tests::raw_peer::raw_peer;
 use tiercel_tests::{Host, Pair, need_root};
-use transport_common::ulp::rdma::{Aeth, UlpCode};
+use transport_common::ids::RKey;
+use transport_common::ulp::UlpCode;
+use transport_common::ulp::rdma::Aeth;
 use transport_user::{
     Access, AttachMode, Error, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, NATIVE_MTU, Node,
     NodeOptions, OpenConnection,
@@ -129,17 +131,23 @@ fn answers_up_to_the_mtu(interface: u32, ipv6: bool, longest: u32) -> Result<()>
     })?;
     assert!(connection.max_segment() < longest, "{} bytes in a segment", connection.max_segment());
     let region = node.register(REGION, Access::ALL)?;
+    assert_eq!(region.key(), RKey(1));
     let data = fill(&region, REGION, 15);
-    let mut peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
+    let mut peer = raw_peer(&pair, ipv6, rx, tx)?;
     let from = 3;
     for length in [1, connection.max_segment() + 1, longest - 7, longest - 1, longest] {
-        let answer = peer.read(region.key(), from, length).with_context(|| format!("{length} bytes"))?;
-        assert_eq!((answer.syndrome, answer.data.len()), (Aeth::SUCCESS, length as usize));
-        assert!(answer.data == data[from as usize..][..length as usize], "{length} bytes: other bytes came");
+        let read = peer.read(from, length);
+        let answer = peer.ask(&read).with_context(|| format!("{length} bytes"))?;
+        assert_eq!((answer.syndrome(), answer.data().len()), (Some(Aeth::SUCCESS), length as usize));
+        assert!(
+            answer.data() == &data[from as usize..][..length as usize],
+            "{length} bytes: other bytes came"
+        );
     }
-    let refused = peer.read(region.key(), from, longest + 1)?;
+    let read = peer.read(from, longest + 1);
+    let refused = peer.ask(&read)?;
     let code = Aeth::ERROR_BASE + UlpCode::INVALID_REQUEST.0;
-    assert_eq!((refused.syndrome, refused.data.len()), (code, 0));
+    assert_eq!((refused.syndrome(), refused.data().len()), (Some(code), 0));
     Ok(())
 }
 

@@ -61,6 +61,11 @@ fn seeds(count: u64) -> Vec<u64> {
 
 /// Plays the seeds. All of them together must reach [`ALWAYS`] and `faults`; those of the environment need not.
 fn play(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario, faults: &[&str]) {
+    play_until(profile, count, draw, &[&ALWAYS[..], faults].concat());
+}
+
+/// Plays the seeds. All of them together must reach `names`; those of the environment need not.
+fn play_until(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario, names: &[&str]) {
     map_large_allocations();
     let seeds = seeds(count);
     let mut reached = Reached::default();
@@ -77,7 +82,7 @@ fn play(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario, faults
             std::panic::resume_unwind(panic);
         }
     }
-    let missing: Vec<_> = ALWAYS.iter().chain(faults).filter(|name| reached.count(name) == 0).collect();
+    let missing: Vec<_> = names.iter().filter(|name| reached.count(name) == 0).collect();
     assert!(
         missing.is_empty() || (seeds.len() as u64) < count,
         "the seeds never reach {missing:?}; what they reach:\n{reached}"
@@ -105,6 +110,12 @@ fn every_operation_takes_effect_once_despite_faults() {
 #[test]
 fn operations_that_fail_say_so_despite_faults() {
     play(Profile::Exhausting, 150, Scenario::with_faults, &[&WITH_FAULTS[..], &FULL_QUEUES_CLOSED].concat());
+}
+
+/// A node is stopped for longer than times can be compared. What was under way ends soon after it goes on.
+#[test]
+fn operations_end_although_a_node_was_stopped_for_minutes() {
+    play_until(Profile::Exhausting, 60, |seed, _| Scenario::with_stop(seed), &["timers_behind"]);
 }
 
 /// An application overwrites the page that it shares with its card, and the other connections do not notice.

@@ -27,6 +27,7 @@ pub mod packet_delivery;
 pub mod queues;
 pub mod resources;
 pub mod security;
+pub mod shard;
 pub mod shared;
 pub mod tape;
 pub mod timing_wheel;

@@ -55,6 +55,12 @@ impl Occupancy {
         let buffers = level(self.buffers, buffer_pool);
         self.level = if packets > buffers { packets } else { buffers } as u32;
     }
+
+    /// Returns the level to report when the card's own receive buffer is at `card_level` (D-76).
+    #[inline(always)]
+    pub fn level_with(&self, card_level: u32) -> u8 {
+        (if self.level > card_level { self.level } else { card_level }) as u8
+    }
 }
 
 /// Moves an average with 8 fraction bits towards `current`. `alpha` / 256 is the weight of the new value; 0 stands

@@ -212,6 +212,13 @@ impl Deadline {
         !self.is_armed() || !time.reached(FalconTime(self.0 as u32))
     }
 
+    /// Returns a deadline at `time` in its place, if there is one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn moved_to(self, time: FalconTime) -> Self {
+        if self.is_armed() { Self::at(time) } else { self }
+    }
+
     /// Returns the earlier of the two.
     #[inline(always)]
     #[must_use]
@@ -298,6 +305,10 @@ mod tests {
         assert_eq!(Deadline::NONE.or_earlier(late), late);
         assert_eq!(late.or_earlier(Deadline::NONE), late);
         assert!(!Deadline::NONE.is_due(FalconTime(0)) && !Deadline::NONE.is_armed());
+        assert_eq!(
+            (late.moved_to(FalconTime(9)), Deadline::NONE.moved_to(FalconTime(9))),
+            (Deadline::at(FalconTime(9)), Deadline::NONE)
+        );
         assert!(early.is_due(FalconTime(0)) && !late.is_due(FalconTime(2)) && late.is_due(FalconTime(3)));
         assert_eq!(
             Deadline::at(FalconTime(0)).time(),

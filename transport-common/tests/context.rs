@@ -9,7 +9,7 @@ use transport_common::packet_delivery::{AckState, ReceiveWindow, TransmitWindow,
 use transport_common::resources::Occupancy;
 use transport_common::security::Security;
 use transport_common::transaction::{Initiator, Response, Target, TargetRequest, Transaction};
-use transport_common::ulp::rdma::{Answer, Responder};
+use transport_common::ulp::{Answer, Responder};
 use transport_common::units::Deadline;
 
 /// Sections of the context and their sizes in bytes, by sublayer. `cargo test --test context -- --nocapture`

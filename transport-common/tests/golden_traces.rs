@@ -9,7 +9,7 @@ use transport_common::counters::Counter;
 use transport_common::ids::Psn;
 use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 use transport_common::wire::PacketType;
 use transport_common::wire::resync::ResyncCode;
 
@@ -191,7 +191,7 @@ fn pull_waits_out_rnr_without_a_nack() {
     // F-6.6.4-2: after the RNR time (1.28 ms) both are redelivered without another packet from the network.
     assert_eq!(p.b.drain(at(1270)), []);
     p.b.entry.connection.target.first_rnr_code = 0; // now only its own clock causes redelivery
-    p.b.queues.control.receive_wanted.store(0, std::sync::atomic::Ordering::Relaxed);
+    p.b.queues().control.receive_wanted.store(0, std::sync::atomic::Ordering::Relaxed);
     p.b.post_receive(1, 50, 4);
     let answers = p.b.drain(at(1300));
     let pull_data = answers.iter().find(|w| w.is(PULL_DATA)).expect("the pull is answered");

@@ -15,10 +15,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use transport_common::hardware_clock::{CardTime, ClockPage, Relation};
 use transport_common::ids::WorkPosition;
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, NodePage, QueuePair, Queues, Readiness, ReceiveRequest,
-    SLEEPERS_SLACK, Slot, WorkRequest,
+    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Queues, Readiness, ReceiveRequest, Slot, WorkRequest,
 };
-use transport_common::shared::Lock;
+use transport_common::shard::{NodePage, ReadySet, SLEEPERS_SLACK};
+use transport_common::shared::{AtomicU64, Lock};
 use transport_common::units::Picoseconds;
 
 /// A slot whose bit is not in the first word of the doorbells.
@@ -318,7 +318,7 @@ fn last_look_before_the_announcement_is_found() {
     loom::model(|| {
         let shared = page::<Node>();
         let engine = start(&shared, |shared| {
-            let idle = shared.node.ready.iter().all(|word| word.load(SeqCst) == 0);
+            let idle = shared.node.ready.words.iter().all(|word| word.load(SeqCst) == 0);
             shared.node.engine_sleeping.store(1, SeqCst);
             idle
         });
@@ -386,6 +386,119 @@ fn planned_wake_in_time_needs_no_caller() {
             assert!(!calls || !sleeps || wakes, "the engine sleeps, and the work waits");
         });
     }
+}
+
+/// A slot whose bit is in the same word as that of [`SLOT`].
+const NEIGHBOUR: u32 = SLOT + 1;
+
+/// A set of two levels, and whether its engine sleeps.
+#[derive(Zeroable)]
+#[repr(C)]
+struct TwoLevels {
+    ready: ReadySet<16>,
+    sleeps: AtomicU64,
+}
+
+impl Shared for TwoLevels {
+    fn touch(&self) {
+        self.ready.bits();
+        self.ready.summary.load(Relaxed);
+        self.sleeps.load(Relaxed);
+    }
+}
+
+/// The engine serves one slot and finds its word empty, while another CPU adds the neighbour. Afterwards a search finds it.
+fn add_while_the_word_is_withdrawn(add: fn(&ReadySet<16>), withdraw: fn(&ReadySet<16>)) {
+    loom::model(move || {
+        let shared = page::<TwoLevels>();
+        shared.ready.set(SLOT);
+        let engine = start(&shared, move |shared| {
+            shared.ready.clear(SLOT);
+            withdraw(&shared.ready);
+        });
+        add(&shared.ready);
+        engine.join().unwrap();
+        assert_eq!(shared.ready.next(&mut 0), Some(NEIGHBOUR), "the request is lost");
+    });
+}
+
+/// A search that finds nothing, or the neighbour.
+fn search(ready: &ReadySet<16>) {
+    let found = ready.next(&mut 0);
+    assert!(found.is_none() || found == Some(NEIGHBOUR));
+}
+
+#[test]
+fn request_in_a_word_that_is_withdrawn_is_found() {
+    add_while_the_word_is_withdrawn(|ready| ready.set(NEIGHBOUR), search);
+}
+
+#[test]
+#[should_panic(expected = "the request is lost")]
+fn word_that_is_not_read_again_is_found() {
+    add_while_the_word_is_withdrawn(
+        |ready| ready.set(NEIGHBOUR),
+        |ready| {
+            if ready.words[1].load(SeqCst) == 0 {
+                ready.summary.fetch_and(!(1 << 1), SeqCst);
+            }
+        },
+    );
+}
+
+#[test]
+#[should_panic(expected = "the request is lost")]
+fn summary_that_is_set_before_the_bit_is_found() {
+    add_while_the_word_is_withdrawn(
+        |ready| {
+            ready.summary.fetch_or(1 << 1, SeqCst);
+            ready.words[1].fetch_or(1 << (NEIGHBOUR % 64), SeqCst);
+        },
+        search,
+    );
+}
+
+/// An engine that withdraws the last word falls asleep while another CPU asks for a service.
+fn ask_two_levels_while_the_engine_falls_asleep(ask: fn(&ReadySet<16>)) {
+    loom::model(move || {
+        let shared = page::<TwoLevels>();
+        shared.ready.set(SLOT);
+        let engine = start(&shared, |shared| {
+            shared.ready.clear(SLOT);
+            let found = shared.ready.next(&mut 0).is_some();
+            shared.sleeps.swap(1, SeqCst);
+            !found && shared.ready.is_empty()
+        });
+        ask(&shared.ready);
+        let wakes = shared.sleeps.load(SeqCst) == 1;
+        let sleeps = engine.join().unwrap();
+        assert!(!sleeps || wakes, "the engine sleeps, and the work waits");
+    });
+}
+
+#[test]
+fn engine_with_two_levels_does_not_sleep_through_a_request() {
+    ask_two_levels_while_the_engine_falls_asleep(|ready| ready.set(NEIGHBOUR));
+}
+
+#[test]
+#[should_panic(expected = "the engine sleeps")]
+fn request_without_its_summary_is_found() {
+    ask_two_levels_while_the_engine_falls_asleep(|ready| {
+        ready.words[1].fetch_or(1 << (NEIGHBOUR % 64), SeqCst);
+    });
+}
+
+/// Two CPUs add the same slot. One of them finds its bit set, and may be the first that comes to the summary.
+#[test]
+fn request_is_found_whoever_of_two_is_first() {
+    loom::model(|| {
+        let shared = page::<TwoLevels>();
+        let other = start(&shared, |shared| shared.ready.set(SLOT));
+        shared.ready.set(SLOT);
+        assert_eq!(shared.ready.next(&mut 0), Some(SLOT));
+        other.join().unwrap();
+    });
 }
 
 /// Two CPUs change a value under the lock.

@@ -3,8 +3,8 @@
 //! of a bank stays inside the map value. An access that begins in one bank and ends in the next is made in two parts.
 
 use crate::maps;
-use crate::platform::{fold_to_word, sum_words};
 use crate::short::{self, SHORT};
+use crate::sums::{fold_to_word, sum_words};
 use aya_ebpf::bindings::xdp_md;
 use aya_ebpf::helpers::{bpf_xdp_load_bytes, bpf_xdp_store_bytes};
 use transport_common::datapath::MAX_COPY;

@@ -10,6 +10,7 @@ mod maps;
 mod platform;
 mod short;
 mod stamp;
+mod sums;
 mod transmit;
 
 use aya_ebpf::bindings::xdp_action;
@@ -19,16 +20,12 @@ use platform::Xdp;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
 use transport_common::tape::{Recorded, RunKind};
 
-/// Interface index of the loopback device in every network namespace. No packet of a network arrives with this
-/// index on one of our interfaces. The engine thread names it as the origin of its frames.
-const LOOPBACK: u32 = 1;
-
 /// Attached to the interface. Receives Falcon and passes everything else on. The frames of the engine thread also
 /// start here, so that the kernel's XDP dispatcher knows only one program.
 #[xdp]
 pub fn wire(ctx: XdpContext) -> u32 {
     // SAFETY: the kernel passes a valid context to the program.
-    if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
+    if unsafe { (*ctx.ctx).ingress_ifindex } == transmit::LOOPBACK {
         // SAFETY: the map holds only programs of this type.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::ENGINE_PROGRAM) };
         return xdp_action::XDP_DROP;
@@ -58,9 +55,9 @@ fn receive<const STAMPED: bool>(platform: &mut Xdp<STAMPED>) -> u32 {
 #[xdp]
 pub fn engine(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(node)) = (maps::scratch(), maps::node()) else { return xdp_action::XDP_ABORTED };
-    let frame = maps::next_frame(node);
-    let turn = datapath::engine(&mut Xdp::new(&ctx), scratch, frame & 7 == 0);
-    maps::count_idle(node, turn == Turn::Idle);
+    let looks = node.begin_frame();
+    let turn = datapath::engine(&mut Xdp::new(&ctx), scratch, looks);
+    node.end_frame(turn == Turn::Idle);
     if turn == Turn::Redeliver {
         // SAFETY: the map holds only programs of this type. The scratch belongs to this CPU and stays unchanged.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::REDELIVER_PROGRAM) };
@@ -99,9 +96,9 @@ pub fn engine_recorded(ctx: XdpContext) -> u32 {
         return xdp_action::XDP_ABORTED;
     };
     tape.begin(RunKind::ENGINE);
-    let frame = maps::next_frame(node);
-    let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, frame & 7 == 0);
-    maps::count_idle(node, turn == Turn::Idle);
+    let looks = node.begin_frame();
+    let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, looks);
+    node.end_frame(turn == Turn::Idle);
     if turn == Turn::Redeliver {
         // SAFETY: the map holds only programs of this type. Scratch and tape belong to this CPU and stay
         // unchanged.

@@ -5,7 +5,6 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::helpers::bpf_ringbuf_output;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
@@ -14,12 +13,11 @@ use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{
     BANK_BYTES, BANK_GUARD, CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, DEFAULT_BANKS, NodeConfig,
-    NodePage, QueuePair, REGIONS as REGION_COUNT, Region,
+    QueuePair, REGIONS as REGION_COUNT, Region,
 };
+use transport_common::shard::{NodePage, Parts, Scheduler, Wheel};
 use transport_common::shared::Lock;
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
-use transport_common::timing_wheel::TimingWheel;
-use transport_common::units::Picoseconds;
 use transport_common::verifier;
 
 /// A connection behind its lock.
@@ -47,19 +45,22 @@ pub(crate) static MEMORY: Array<[u8; BANK_BYTES + BANK_GUARD]> =
 pub(crate) static REGIONS: Array<Region> = Array::with_max_entries(REGION_COUNT as u32, BPF_F_MMAPABLE);
 /// Doorbells and the engine's state.
 #[map]
-pub(crate) static NODE: Array<NodePage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+static NODE: Array<NodePage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Counters by [`Counter`].
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT as u32, 0);
 /// Numbers of free receive cells, from 1 on; filled by the loader.
 #[map]
-pub(crate) static CELL_STACK: Stack<u32> = Stack::with_max_entries(CELL_COUNT as u32, 0);
+static CELL_STACK: Stack<u32> = Stack::with_max_entries(CELL_COUNT as u32, 0);
 /// Receive cells. Number n is at index n - 1.
 #[map]
 pub(crate) static CELLS: Array<[u8; CELL_BYTES]> = Array::with_max_entries(CELL_COUNT as u32, 0);
 /// Timers of all connections. Only the engine uses it.
 #[map]
-pub(crate) static WHEEL: Array<TimingWheel<SLOTS>> = Array::with_max_entries(1, 0);
+static WHEEL: Array<Wheel> = Array::with_max_entries(1, 0);
+/// Where the engine is in its round. Only the engine uses it.
+#[map]
+static ROUND_ROBIN: Array<Scheduler> = Array::with_max_entries(1, 0);
 /// Event and result queues of a rate update engine in user space.
 #[map]
 static CONGESTION: Array<CongestionQueues> = Array::with_max_entries(1, BPF_F_MMAPABLE);
@@ -102,7 +103,7 @@ static TRACE: RingBuf = RingBuf::with_byte_size(TRACE_BYTES, 0);
 static TRACE_LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 /// Wakes a sleeping engine thread.
 #[map]
-pub(crate) static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
+static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
 
 /// Own addresses, set by the loader.
 #[unsafe(no_mangle)]
@@ -221,89 +222,44 @@ pub(crate) unsafe fn copy_words<T>(from: *const T, to: *mut T) {
     }
 }
 
-/// Counts the engine's frames. Only the engine writes the counter.
-#[inline(always)]
-pub(crate) fn next_frame(node: &NodePage) -> u64 {
-    let frame = node.frames.load(Relaxed) + 1;
-    node.frames.store(frame, Relaxed);
-    frame
-}
+/// The shard: its parts are in the maps `NODE`, `WHEEL`, `ROUND_ROBIN` and `CELL_STACK`.
+pub(crate) struct Shard;
 
-/// Counts consecutive frames without work, and frames with work. Only the engine writes the counters.
-#[inline(always)]
-pub(crate) fn count_idle(node: &NodePage, idle: bool) {
-    if idle {
-        node.idle_frames.store(node.idle_frames.load(Relaxed) + 1, Relaxed);
-    } else {
-        node.idle_frames.store(0, Relaxed);
-        node.useful_frames.store(node.useful_frames.load(Relaxed) + 1, Relaxed);
+impl Parts for Shard {
+    #[inline(always)]
+    fn page(&self) -> Option<&NodePage> {
+        node()
     }
-}
 
-/// Asks the engine to service `slot`, and wakes it if it sleeps.
-#[inline(always)]
-pub(crate) fn ring(slot: u32) {
-    if let Some(node) = node()
-        && node.ring(slot)
-    {
-        wake_engine(node, slot);
+    #[inline(always)]
+    fn round(&mut self) -> Option<(&NodePage, &mut Scheduler)> {
+        let node = node()?;
+        let scheduler = ROUND_ROBIN.get_ptr_mut(0)?;
+        // SAFETY: a valid map value. Only the engine program uses it, and only one instance of it runs.
+        Some((node, unsafe { &mut *scheduler }))
     }
-}
 
-/// Asks the engine to service `slot` by `deadline`. A sleeping engine is
-/// not woken if it will wake up by then or not much later.
-#[inline(always)]
-pub(crate) fn ring_by(slot: u32, deadline: Picoseconds) {
-    if let Some(node) = node()
-        && node.ring_by(slot, deadline)
-    {
-        wake_engine(node, slot);
+    #[inline(always)]
+    fn wheel<'a>(&'a mut self) -> Option<(&'a mut Wheel, impl FnOnce() -> Option<&'a NodePage>)> {
+        let wheel = WHEEL.get_ptr_mut(0)?;
+        // SAFETY: a valid map value. Only the engine program uses it, and only one instance of it runs.
+        Some((unsafe { &mut *wheel }, || self.page()))
     }
-}
 
-/// Wakes the sleeping engine.
-#[inline(always)]
-fn wake_engine(node: &NodePage, slot: u32) {
-    /// Wakes the reader, no matter how much it has read so far.
-    const FORCE_WAKEUP: u64 = 2;
-    node.wakeups.fetch_add(1, SeqCst);
-    let _ = WAKE.output::<u64>(u64::from(slot), FORCE_WAKEUP);
-}
-
-/// Current position of the engine's round robin.
-#[map]
-static ROUND_ROBIN: Array<u32> = Array::with_max_entries(1, 0);
-
-/// Returns the next connection that asks for a service, round robin.
-#[inline(always)]
-pub(crate) fn next_ready() -> Option<u32> {
-    const WORDS: usize = SLOTS / 64;
-    let node = node()?;
-    let next = ROUND_ROBIN.get_ptr_mut(0)?;
-    // SAFETY: only the engine program uses it.
-    let start = unsafe { *next };
-    let mut n = 0;
-    while n <= WORDS {
-        let index = (start as usize / 64 + n) & (WORDS - 1);
-        let mut bits = node.ready[index].load(Relaxed);
-        if n == 0 {
-            bits &= u64::MAX << (start & 63);
-        }
-        if bits != 0 {
-            let slot = (index as u32 * 64 + bits.trailing_zeros()) & (SLOTS as u32 - 1);
-            // SAFETY: only the engine program uses it.
-            unsafe { *next = (slot + 1) & (SLOTS as u32 - 1) };
-            return Some(slot);
-        }
-        n += 1;
+    #[inline(always)]
+    fn take_cell(&mut self) -> Option<u32> {
+        CELL_STACK.pop().ok().flatten()
     }
-    None
-}
 
-/// Withdraws the request of `slot` for a service.
-#[inline(always)]
-pub(crate) fn clear_ready(slot: u32) {
-    if let Some(node) = node() {
-        node.clear_ready(slot);
+    #[inline(always)]
+    fn put_cell(&mut self, cell: u32) -> bool {
+        CELL_STACK.push(cell, 0).is_ok()
+    }
+
+    #[inline(always)]
+    fn wake_thread(&self, slot: u32) {
+        /// Wakes the reader, no matter how much it has read so far.
+        const FORCE_WAKEUP: u64 = 2;
+        let _ = WAKE.output::<u64>(u64::from(slot), FORCE_WAKEUP);
     }
 }

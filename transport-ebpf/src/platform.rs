@@ -6,10 +6,9 @@ use crate::log::tell;
 use crate::maps;
 use crate::short::{self, SHORT};
 use crate::stamp;
+use crate::sums::{MAX_COPY, fold_to_word, sum_words};
 use aya_ebpf::bindings::xdp_md;
-use aya_ebpf::helpers::{
-    bpf_csum_diff, bpf_ktime_get_ns, bpf_xdp_adjust_tail, bpf_xdp_load_bytes, bpf_xdp_store_bytes,
-};
+use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_xdp_adjust_tail, bpf_xdp_load_bytes, bpf_xdp_store_bytes};
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use transport_common::congestion::histogram::{BUCKETS, bucket_of};
@@ -24,18 +23,13 @@ use transport_common::datapath::{
     MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
 use transport_common::ids::WorkPosition;
-use transport_common::queues::{CONNECTIONS, QueuePair, REGIONS, Region};
+use transport_common::queues::{QueuePair, REGIONS, Region};
+use transport_common::shard::Parts;
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
-use transport_common::transaction::{Initiator, NO_CELL};
+use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::{opaque, walked_once};
-
-/// `datapath::MAX_COPY` as a 64-bit value, as the registers hold it.
-const MAX_COPY: u64 = datapath::MAX_COPY as u64;
-/// Older kernels sum at most this many bytes in one call.
-const SUM_CHUNK: u64 = 512;
 
 /// One frame and the node's maps. With `STAMPED` the platform asks the driver for the card's receive timestamp.
 /// Only a program that is bound to a device may do that.
@@ -113,23 +107,6 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
         // SAFETY: `from` has MAX_COPY bytes. The bounds are those of the frame.
         unsafe { short::to_packet(data, end, offset, from, length as u64) }
     }
-
-    #[inline(always)]
-    fn wheel(&self) -> Option<&'static mut TimingWheel<CONNECTIONS>> {
-        // SAFETY: a valid map value. Only the engine program uses it, and only one instance of it runs.
-        maps::WHEEL.get_ptr_mut(0).map(|p| unsafe { &mut *p })
-    }
-
-    #[inline(always)]
-    fn publish_deadline(&self, wheel: &TimingWheel<CONNECTIONS>) {
-        if let Some(node) = maps::node() {
-            let at = match wheel.next_event() {
-                Some(tick) => tick.start().0.max(1),
-                None => 0,
-            };
-            node.next_deadline.store(at, Relaxed);
-        }
-    }
 }
 
 /// A connection whose lock is held.
@@ -146,41 +123,6 @@ impl datapath::Locked for HeldConnection {
         // SAFETY: valid map values. While the lock is held, nothing else refers to the entry.
         unsafe { (&mut (*self.locked).entry, &*self.queues) }
     }
-}
-
-/// Returns the same sum modulo 2^16 - 1 in one word.
-#[inline(always)]
-pub(crate) fn fold_to_word(sum: u64) -> u32 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    ((sum & 0xffff_ffff) + (sum >> 32)) as u32
-}
-
-/// Returns the sum of the words of `length` bytes, added to `seed`. `length` is a multiple of 4, at most
-/// [`MAX_COPY`].
-#[inline(always)]
-pub(crate) fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
-    let mut sum = seed as i64;
-    let mut done = 0u64;
-    let mut n = 0;
-    while n < MAX_COPY / SUM_CHUNK {
-        let at = opaque(done);
-        let rest = opaque(length - at);
-        if at > MAX_COPY - SUM_CHUNK || rest == 0 || rest > MAX_COPY {
-            break;
-        }
-        let piece = if rest > SUM_CHUNK { SUM_CHUNK } else { rest };
-        let piece = opaque(piece);
-        if piece > SUM_CHUNK {
-            break;
-        }
-        // SAFETY: at + piece is within the MAX_COPY bytes from `from` on.
-        sum = unsafe {
-            bpf_csum_diff(core::ptr::null_mut(), 0, from.add(at as usize).cast(), piece as u32, sum as u32)
-        };
-        done = at + SUM_CHUNK;
-        n += 1;
-    }
-    sum as u32
 }
 
 impl<const STAMPED: bool> Host for Xdp<STAMPED> {
@@ -388,20 +330,12 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
 impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
     #[inline(always)]
     fn allocate_cell(&mut self) -> u32 {
-        let Ok(Some(cell)) = maps::CELL_STACK.pop() else { return NO_CELL };
-        if let Some(node) = maps::node() {
-            node.cells_in_use.fetch_add(1, SeqCst);
-        }
-        cell
+        maps::Shard.allocate_cell()
     }
 
     #[inline(always)]
     fn free_cell(&mut self, cell: u32) {
-        if maps::CELL_STACK.push(cell, 0).is_ok()
-            && let Some(node) = maps::node()
-        {
-            node.cells_in_use.fetch_add(u64::MAX, SeqCst);
-        }
+        maps::Shard.free_cell(cell);
     }
 
     #[inline(always)]
@@ -434,7 +368,7 @@ impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
 
     #[inline(always)]
     fn cells_in_use(&self) -> u32 {
-        maps::node().map_or(0, |node| node.cells_in_use.load(Relaxed) as u32)
+        maps::Shard.cells_in_use()
     }
 }
 
@@ -542,34 +476,27 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
 impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     #[inline(always)]
     fn wake(&mut self, slot: u32) {
-        maps::ring(slot);
-    }
-
-    #[inline(always)]
-    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        let wheel = self.wheel()?;
-        let result = match wheel.poll(WheelTick::at(now)) {
-            Polled::Idle => return None,
-            Polled::Busy => None,
-            Polled::Expired(slot) => Some(slot),
-        };
-        self.publish_deadline(wheel);
-        result
+        maps::Shard.wake(slot);
     }
 
     #[inline(always)]
     fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        maps::ring_by(slot, now.after(ticks.as_picos()));
+        maps::Shard.wake_by(slot, now.after(ticks.as_picos()));
+    }
+
+    #[inline(always)]
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        maps::Shard.expired(now)
     }
 
     #[inline(always)]
     fn ready(&mut self) -> Option<u32> {
-        maps::next_ready()
+        maps::Shard.next_ready()
     }
 
     #[inline(always)]
     fn answer(&mut self, slot: u32) {
-        maps::clear_ready(slot);
+        maps::Shard.answer(slot);
     }
 
     #[inline(always)]
@@ -595,10 +522,6 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
 
     #[inline(always)]
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        if let Some(wheel) = self.wheel() {
-            wheel.start(WheelTick::at(now));
-            wheel.schedule(slot, WheelTick::deadline(now, ticks));
-            self.publish_deadline(wheel);
-        }
+        maps::Shard.file(slot, now, ticks);
     }
 }

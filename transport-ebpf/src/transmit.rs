@@ -8,7 +8,6 @@
 //! Answers leave in the received frame (`XDP_TX`). A veth whose other end takes no frames from XDP cannot send them
 //! either. Then the wire program marks the frame and passes it on, and `to_card` at the entry of the card sends it.
 
-use crate::LOOPBACK;
 use crate::maps;
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_TX};
 use aya_ebpf::bindings::xdp_md;
@@ -16,6 +15,10 @@ use aya_ebpf::helpers::bpf_xdp_adjust_meta;
 use aya_ebpf::programs::{RawTracePointContext, TcContext};
 use transport_common::counters::Counter;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
+
+/// Interface index of the loopback device in every network namespace. No packet of a network arrives with this
+/// index on one of our interfaces. The engine thread names it as the origin of its frames.
+pub(crate) const LOOPBACK: u32 = 1;
 
 /// Verdicts of a program at the entry to the stack (`enum tcx_action_base`). With this one, the next program
 /// decides.

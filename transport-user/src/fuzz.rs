@@ -12,7 +12,7 @@ use crate::config::NodeFile;
 use crate::connection_manager::message;
 use crate::control::{Envelope, Reply, VERSION, server};
 use crate::decode::{Capture, Decoded, decode_falcon, decode_frame, parse_hex};
-use crate::netlink::{requests, xdp_refusal};
+use crate::node::interface::netlink::{requests, xdp_refusal};
 use crate::{Mac, quantity};
 
 /// A node file. A file with a mistake has complaints, each with a text.

@@ -19,60 +19,13 @@ pub mod control;
 pub mod decode;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod programs;
 pub mod quantity;
-pub mod rate_update;
 
-mod attached;
-mod bound_program;
-mod bpf_log;
-mod cid;
-mod closing;
-mod completion;
-mod connection;
-mod connections;
-mod engine;
-mod error;
-mod ethtool;
+mod common;
 mod files;
-mod grace;
-#[cfg(test)]
-mod grace_order_tests;
-mod gro;
-mod info;
-mod interrupt;
-mod kernel;
-mod link;
-mod loader;
-mod mac;
-mod maps;
-mod memory;
-mod mutex;
-mod netdev;
-mod netlink;
-mod nic_time;
+mod library;
 mod node;
-mod open_files;
-mod operation_error;
-mod own_address;
 mod parameters;
-mod poller;
-mod queue_pair;
-mod receive_queues;
-mod receive_timestamps;
-mod refusal;
-mod region;
-mod scoped;
-mod scratch;
-mod segmentation;
-mod shared;
-mod statistics;
-mod telemetry;
-mod trace;
-mod transactions;
-mod transmit;
-mod tunnel;
-mod watch;
 
 pub use transport_common::connection::Initial;
 pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
@@ -80,34 +33,38 @@ pub use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 pub use transport_common::security::RemoteTime;
 pub use transport_common::units::Picoseconds;
 
-pub use attached::has_no_node;
-pub use cid::CidReservation;
-pub use completion::CompletionQueue;
+pub use common::error::Error;
+pub use common::mac::{Mac, MacError};
+pub use common::scoped::ScopedAddress;
 pub use congestion::{CongestionControl, CongestionParameters};
-pub use connection::{Connection, Received};
-pub use engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
-pub use error::Error;
-pub use info::{
-    Access, ConnectionInfo, ConnectionState, Device, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
+pub use library::completion::CompletionQueue;
+pub use library::connection::{Connection, Received};
+pub use library::info::{
+    Access, ConnectionInfo, ConnectionState, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
     TransmitWindowInfo,
 };
-pub use loader::AttachMode;
-pub use mac::{Mac, MacError};
-pub use nic_time::{Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo};
-pub use node::{NATIVE_MTU, Node, NodeOptions};
-pub use operation_error::{OperationError, PostError, describe};
-pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
-pub use receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
-pub use region::MemoryRegion;
-pub use scoped::ScopedAddress;
-pub use segmentation::{LARGEST_MTU, LARGEST_SEGMENT};
-pub use statistics::ConnectionStatistics;
-pub use telemetry::{NodeStats, Pools};
-pub use trace::{TraceOptions, TraceReport, Tracing};
-pub use transactions::{
+pub use library::nic_time::{Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo};
+pub use library::operation_error::{OperationError, PostError, describe};
+pub use library::region::MemoryRegion;
+pub use library::statistics::ConnectionStatistics;
+pub use library::transactions::{
     InitiatorState, InitiatorTransaction, TargetState, TargetTransaction, TargetWait, TransactionKind,
     Transactions,
 };
-pub use transmit::Transmit;
-pub use tunnel::Tunnel;
-pub use watch::Lost;
+pub use node::engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
+pub use node::options::{NATIVE_MTU, NodeOptions};
+pub use node::receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
+pub use node::telemetry::{NodeStats, Pools};
+pub use node::trace::{TraceOptions, TraceReport, Tracing};
+pub use node::watch::Lost;
+pub use node::xdp::attach_mode::AttachMode;
+pub use node::xdp::attached::has_no_node;
+pub use node::xdp::programs;
+pub use node::xdp::transmit::Transmit;
+pub use node::{Node, rate_update};
+pub use parameters::cid::CidReservation;
+pub use parameters::device::Device;
+pub use parameters::open::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
+pub use parameters::segmentation::{LARGEST_MTU, LARGEST_SEGMENT};
+pub use parameters::tunnel::Tunnel;
+pub use parameters::ulp::Ulp;

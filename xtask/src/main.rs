@@ -13,6 +13,7 @@ mod links;
 mod matrix;
 mod packages;
 mod preflight;
+mod programs;
 mod proof;
 mod setup;
 mod shell;
@@ -22,13 +23,14 @@ mod words;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
     ahead::BuildAhead,
+    programs::build_programs,
     setup::Scope,
-    shell::{Progress, cargo, find_workspace, run, target_dir, workspace},
+    shell::{Progress, cargo, find_workspace, run, workspace},
 };
 
 /// Build, test, measure and demonstrate Tiercel.
@@ -234,15 +236,4 @@ fn start_with_packets(program: &'static str, passed: &Passed, progress: &Progres
 /// Returns the exit code of a failed child; 1 if a signal ended it.
 fn exit_code(code: Option<i32>) -> ExitCode {
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-/// Builds the XDP programs separately first, so that the output of their compiler is visible. The build script of
-/// transport-user then finds them up to date. Also waits for the build that was started ahead.
-fn build_programs(ahead: BuildAhead, progress: &Progress) -> Result<()> {
-    progress.say("building the XDP programs");
-    let out_dir = target_dir();
-    std::fs::create_dir_all(&out_dir).with_context(|| format!("cannot create {}", out_dir.display()))?;
-    bpf_build::build(&workspace().join("transport-ebpf"), &out_dir, &[])?;
-    ahead.finish(progress);
-    Ok(())
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::{
     ahead::BuildAhead,
-    build_programs,
+    programs::build_programs,
     setup::{self, Scope},
     shell::{Progress, cargo, run, target_dir, workspace},
 };

@@ -9,8 +9,9 @@ use transport_common::wire::FalconHeader;
 use transport_common::wire::resync::Resync;
 
 use super::Session;
+use super::pull::Pull;
 use crate::draft::Draft;
-use crate::greeting::Misfit;
+use crate::misfit::Misfit;
 use crate::received::Received;
 use crate::trigger::{Completion, Operation, Ticket, Wanted};
 use crate::verdict::{Outcome, Stop};
@@ -20,13 +21,6 @@ pub const OPERATION_BYTES: u32 = 64;
 
 /// How often the tester looks whether an operation has completed.
 const LOOK: PicosecondSpan = PicosecondSpan::from_nanos(1_000_000);
-
-/// A Pull Request of the peer that the tester has not answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pull {
-    rsn: Rsn,
-    request_length: u16,
-}
 
 impl Session<'_> {
     /// Makes the peer submit an operation of [`OPERATION_BYTES`].

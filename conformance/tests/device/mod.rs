@@ -102,7 +102,7 @@ impl Broken {
     pub(crate) fn takes(mut incoming: impl FnMut(&mut HostNic, Packet) -> Vec<Packet> + 'static) -> Self {
         Self::takes_frames(move |nic, frame| match Parts::of(&frame) {
             Some(Parts { psp, falcon, .. }) => {
-                let packets = incoming(nic, Packet { psp, falcon });
+                let packets = incoming(nic, Packet { psp, falcon: falcon.to_vec() });
                 packets.iter().map(|packet| tester().frame(&packet.psp, &packet.falcon)).collect()
             }
             None => vec![frame],
@@ -152,9 +152,11 @@ fn flow(side: usize) -> Flow {
     Flow {
         source_mac: testbed::mac(side),
         destination_mac: testbed::mac(1 - side),
+        vlan: None,
         source: address(side),
         destination: address(1 - side),
         source_port: 50_000,
+        inner: None,
     }
 }
 
@@ -242,7 +244,7 @@ impl Device {
         let Some(Parts { psp, falcon, .. }) = Parts::of(&frame) else {
             return self.to_tester.push_back((at, frame));
         };
-        for packet in (self.broken.outgoing)(Packet { psp, falcon }) {
+        for packet in (self.broken.outgoing)(Packet { psp, falcon: falcon.to_vec() }) {
             self.to_tester.push_back((at, flow(1).frame(&packet.psp, &packet.falcon)));
         }
     }

@@ -160,7 +160,7 @@ impl Host {
         let turned = &mut self.cards[card];
         turned.engine_free = end;
         turned.nic.set_time(Picoseconds(now.0));
-        if turned.nic.doorbells().is_silent() {
+        if turned.nic.page().ready.is_empty() {
             // An idle engine checks the timing wheel in every eighth frame. This skips the idle frames between.
             turned.nic.set_frames(turned.nic.frames() | 7);
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use transport_common::datapath::{Scratch, Verdict};
-use transport_common::ulp::rdma::OperationKind;
+use transport_common::ulp::OperationKind;
 use transport_common::wire::PacketType;
 
 use super::task::Task;

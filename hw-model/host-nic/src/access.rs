@@ -1,12 +1,15 @@
 //! Access to the state of the card, for tests, tools, and models that replace a part of the card.
 
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
-use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, QueuePair, REGIONS, Region};
-use transport_common::timing_wheel::TimingWheel;
+use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
+use transport_common::shard::{NodePage, Parts, Scheduler, Wheel};
 use transport_common::units::Picoseconds;
 
-use super::{Doorbells, HostNic};
+use super::HostNic;
 
 impl HostNic {
     /// Returns the node's memory.
@@ -17,6 +20,19 @@ impl HostNic {
     /// Returns the node's memory for writing, as an application does.
     pub fn memory_mut(&mut self) -> &mut [u8] {
         &mut self.card.memory
+    }
+
+    /// Takes bytes of the node's memory away from the datapath, so that copies from and to them fail.
+    pub fn lose_memory(&mut self, bytes: Range<u64>) {
+        self.card.lost = bytes;
+    }
+
+    /// Exchanges the context and tables of `slot` for those of the caller, who keeps them between two runs.
+    ///
+    /// # Panics
+    /// Panics while a run of the datapath holds its lock.
+    pub fn exchange_entry(&mut self, slot: usize, entry: &mut Box<Entry>) {
+        self.card.connections.exchange(slot, entry);
     }
 
     /// Returns the context and tables of `slot`.
@@ -41,14 +57,19 @@ impl HostNic {
         self.card.connections.queue_pair(slot)
     }
 
-    /// Returns the doorbells.
-    pub fn doorbells(&mut self) -> &mut Doorbells {
-        &mut self.card.doorbells
+    /// Returns the node page, with the doorbells.
+    pub const fn page(&self) -> &NodePage {
+        &self.card.shard.page
+    }
+
+    /// Returns where the engine is in its round.
+    pub const fn scheduler(&mut self) -> &mut Scheduler {
+        &mut self.card.shard.scheduler
     }
 
     /// Returns the timing wheel.
-    pub fn wheel(&mut self) -> &mut TimingWheel<CONNECTIONS> {
-        &mut self.card.wheel
+    pub const fn wheel(&mut self) -> &mut Wheel {
+        &mut self.card.shard.wheel
     }
 
     /// Returns the contents of a receive cell.
@@ -58,12 +79,12 @@ impl HostNic {
 
     /// Returns the free receive cells. The last one is taken next.
     pub fn free_cells(&self) -> &[u32] {
-        &self.card.free_cells
+        self.card.shard.free_cells()
     }
 
     /// Returns the number of receive cells in use.
     pub fn cells_in_use(&self) -> usize {
-        self.card.cells.len() - self.card.free_cells.len()
+        self.card.shard.cells_in_use() as usize
     }
 
     /// Returns a counter.
@@ -102,10 +123,9 @@ impl HostNic {
     /// Replaces the list of free receive cells. The last one is taken next.
     ///
     /// # Panics
-    /// Panics if the list is longer than [`CELLS`].
-    pub fn set_free_cells(&mut self, cells: Vec<u32>) {
-        assert!(cells.len() <= CELLS, "{} free cells are too many: the maximum is {CELLS}", cells.len());
-        self.card.free_cells = cells;
+    /// Panics if the list is longer than the card has cells.
+    pub fn set_free_cells(&mut self, cells: &[u32]) {
+        self.card.shard.set_free_cells(cells);
     }
 
     /// Sets the clock to any time, for restoring a state. [`Self::set_time`] never goes back.
@@ -114,12 +134,12 @@ impl HostNic {
     }
 
     /// Returns the number of engine frames so far.
-    pub const fn frames(&self) -> u64 {
-        self.frames
+    pub fn frames(&self) -> u64 {
+        self.page().frames.load(Relaxed)
     }
 
     /// Sets the number of engine frames so far. It decides when the engine polls the timing wheel.
-    pub const fn set_frames(&mut self, frames: u64) {
-        self.frames = frames;
+    pub fn set_frames(&mut self, frames: u64) {
+        self.page().frames.store(frames, Relaxed);
     }
 }

@@ -60,7 +60,6 @@
 
 mod access;
 pub mod contract;
-mod doorbells;
 mod platform;
 mod remote;
 mod table;
@@ -86,12 +85,11 @@ use transport_common::queues::{
     BANK_BYTES, CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MAX_BANKS, NodeConfig,
     RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
-use transport_common::timing_wheel::TimingWheel;
+use transport_common::shard::{Parts, Shard};
 use transport_common::units::Picoseconds;
 
 use table::Connections;
 
-pub use doorbells::Doorbells;
 pub use platform::{FrameAtHand, FrameCursor, HostMemory, HostPlatform, node_config};
 pub use remote::{Reach, Remote};
 pub use table::HostLocked;
@@ -129,7 +127,6 @@ pub struct HostNic {
     frame: FrameAtHand,
     scratch: Box<Scratch>,
     config: HostConfig,
-    frames: u64,
 }
 
 impl HostNic {
@@ -151,11 +148,10 @@ impl HostNic {
             config: config.node,
             connections: Connections::new(),
             memory: vec![0; memory as usize],
+            lost: 0..0,
             regions: [Region::default(); REGIONS],
             cells,
-            free_cells: (1..=config.cells as u32).collect(),
-            wheel: Box::new(TimingWheel::new()),
-            doorbells: Doorbells::default(),
+            shard: Box::new(Shard::new(config.cells)),
             counters: [0; Counter::COUNT],
             rx_buffer_level: 0,
             admission: Admission { capacity: 0, ..Admission::new(0) },
@@ -164,7 +160,7 @@ impl HostNic {
             results: VecDeque::new(),
             delays: [[0; BUCKETS]; DELAYS],
         };
-        Self { card, frame: FrameAtHand::default(), scratch, config, frames: 0 }
+        Self { card, frame: FrameAtHand::default(), scratch, config }
     }
 
     /// Returns the time of the clock.
@@ -233,11 +229,12 @@ impl HostNic {
     ///
     /// The engine polls the timing wheel in every eighth frame, as the engine program does.
     pub fn engine_frame(&mut self) -> Option<(Verdict, Vec<u8>)> {
-        self.frames = self.frames.wrapping_add(1);
+        let looks = self.card.shard.page.begin_frame();
         self.frame = FrameAtHand::of_the_engine();
         let mut platform = HostPlatform { card: &mut self.card, frame: &mut self.frame };
         self.scratch.poison();
-        let mut turn = datapath::engine(&mut platform, &mut self.scratch, self.frames & 7 == 0);
+        let mut turn = datapath::engine(&mut platform, &mut self.scratch, looks);
+        platform.card.shard.page.end_frame(turn == Turn::Idle);
         if turn == Turn::Redeliver {
             turn = datapath::redeliver(&mut platform, &mut self.scratch);
         }
@@ -253,18 +250,18 @@ impl HostNic {
     /// a result waits. Otherwise it is the next deadline of the timing wheel, or shortly before it. Returns `None`
     /// if no work is planned.
     pub fn next_event(&self) -> Option<Picoseconds> {
-        if !self.card.doorbells.is_silent() || !self.card.results.is_empty() {
+        if !self.card.shard.page.ready.is_empty() || !self.card.results.is_empty() {
             return Some(self.card.clock);
         }
-        let (at, now) = (self.card.wheel.next_event()?.start(), self.card.clock);
+        let (at, now) = (self.card.shard.wheel.next_event()?.start(), self.card.clock);
         Some(if at.is_later_than(now) { at } else { now })
     }
 
     /// Returns the number of connections that request service by the engine, plus the number of results that wait
     /// for it.
     pub fn asking(&self) -> usize {
-        let bits = self.card.doorbells.ready.iter().map(|word| word.count_ones() as usize);
-        bits.sum::<usize>() + self.card.results.len()
+        let bits = self.card.shard.page.ready.bits();
+        bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() + self.card.results.len()
     }
 
     /// Returns the slots of the connections that were locked since the last call. A run of the datapath changes no
@@ -305,7 +302,7 @@ impl HostNic {
     /// Panics if there is no such slot.
     pub fn set_congestion(&mut self, slot: usize, settings: Settings) {
         self.card.connections.entry_mut(slot).settings.request(&settings);
-        self.card.doorbells.ring(slot as u32);
+        self.card.shard.wake(slot as u32);
     }
 
     /// Opens the event queues with this admission policy, as a rate update engine does when it starts.
@@ -331,7 +328,7 @@ impl HostNic {
     /// Asks the engine to close the connection of `slot`. All outstanding work completes.
     pub fn close(&mut self, slot: usize) {
         self.card.connections.queue_pair(slot).control.command.store(Command::CLOSE.0, Ordering::Release);
-        self.card.doorbells.ring(slot as u32);
+        self.card.shard.wake(slot as u32);
     }
 
     /// Posts a work request and rings the doorbell. Returns the RSN of its transaction.
@@ -345,7 +342,7 @@ impl HostNic {
             return Err(QueueFull);
         }
         queue.post(at, work);
-        self.card.doorbells.ring(slot as u32);
+        self.card.shard.wake(slot as u32);
         Ok(at.rsn())
     }
 
@@ -361,7 +358,7 @@ impl HostNic {
             return Err(QueueFull);
         }
         if queues.post_receive(producer, receive) {
-            self.card.doorbells.ring(slot as u32);
+            self.card.shard.wake(slot as u32);
         }
         Ok(())
     }
@@ -372,7 +369,7 @@ impl HostNic {
         let consumer = queues.completion_queue().consumer();
         let completion = queues.completion_queue().get(consumer)?;
         if queues.take_completions(consumer.wrapping_add(1)) {
-            self.card.doorbells.ring(slot as u32);
+            self.card.shard.wake(slot as u32);
         }
         Some(completion)
     }
@@ -389,6 +386,6 @@ impl HostNic {
 
     /// Requests service by the engine for `slot`.
     pub fn ring(&mut self, slot: usize) {
-        self.card.doorbells.ring(slot as u32);
+        self.card.shard.wake(slot as u32);
     }
 }

@@ -1,6 +1,7 @@
 //! [`Platform`](datapath::Platform) over plain memory. It replaces the maps and the XDP context of the kernel's
 //! programs.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use transport_common::congestion::admission::Admission;
@@ -13,14 +14,12 @@ use transport_common::datapath::{
     MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
 };
 use transport_common::ids::{Cid, Rsn};
-use transport_common::queues::{CELL_BYTES, CONNECTIONS, DEFAULT_MEMORY, NodeConfig, REGIONS, Region};
+use transport_common::queues::{CELL_BYTES, DEFAULT_MEMORY, NodeConfig, REGIONS, Region};
+use transport_common::shard::{Parts, Shard};
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
-use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
-use super::doorbells::Doorbells;
 use super::table::{Connections, HostLocked};
 
 /// Length of the frames that the engine starts with, in bytes.
@@ -36,13 +35,13 @@ pub struct HostMemory {
     pub(super) config: NodeConfig,
     pub(super) connections: Connections,
     pub(super) memory: Vec<u8>,
+    /// Bytes of the memory that the datapath cannot access.
+    pub(super) lost: Range<u64>,
     pub(super) regions: [Region; REGIONS],
     /// The receive cells. Cell n is at index n - 1, because 0 means no cell.
     pub(super) cells: Box<[[u8; CELL_BYTES]]>,
-    /// Free cells. The last one is taken next.
-    pub(super) free_cells: Vec<u32>,
-    pub(super) wheel: Box<TimingWheel<CONNECTIONS>>,
-    pub(super) doorbells: Doorbells,
+    /// Doorbells, timing wheel, and the numbers of the free cells.
+    pub(super) shard: Box<Shard>,
     pub(super) counters: [u64; Counter::COUNT],
     /// Admission to the event queues. Its capacity is 0 while there is no rate update engine.
     pub(super) admission: Admission,
@@ -78,6 +77,9 @@ pub struct HostPlatform<'a> {
 impl HostMemory {
     /// Returns `length` bytes of the node's memory, if there are so many at `offset`.
     fn memory(&mut self, offset: u64, length: u32) -> Option<&mut [u8]> {
+        if offset < self.lost.end && self.lost.start < offset.saturating_add(length.into()) {
+            return None;
+        }
         let (offset, length) = (usize::try_from(offset).ok()?, length as usize);
         self.memory.get_mut(offset..offset.checked_add(length)?)
     }
@@ -283,13 +285,11 @@ impl Memory for HostPlatform<'_> {
 
 impl Cells for HostPlatform<'_> {
     fn allocate_cell(&mut self) -> u32 {
-        self.card.free_cells.pop().unwrap_or(NO_CELL)
+        self.card.shard.allocate_cell()
     }
 
     fn free_cell(&mut self, cell: u32) {
-        if self.card.free_cells.len() < self.card.cells.len() {
-            self.card.free_cells.push(cell);
-        }
+        self.card.shard.free_cell(cell);
     }
 
     fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
@@ -317,7 +317,7 @@ impl Cells for HostPlatform<'_> {
     }
 
     fn cells_in_use(&self) -> u32 {
-        (self.card.cells.len() - self.card.free_cells.len()) as u32
+        self.card.shard.cells_in_use()
     }
 }
 
@@ -365,26 +365,23 @@ impl CongestionQueues for HostPlatform<'_> {
 
 impl Services for HostPlatform<'_> {
     fn wake(&mut self, slot: u32) {
-        self.card.doorbells.ring(slot);
+        self.card.shard.wake(slot);
     }
 
     fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        match self.card.wheel.poll(WheelTick::at(now)) {
-            Polled::Expired(slot) => Some(slot),
-            Polled::Idle | Polled::Busy => None,
-        }
+        self.card.shard.expired(now)
     }
 
-    fn wake_by(&mut self, slot: u32, _now: Picoseconds, _ticks: Ticks) {
-        self.card.doorbells.ring(slot);
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
+        self.card.shard.wake_by(slot, now.after(ticks.as_picos()));
     }
 
     fn ready(&mut self) -> Option<u32> {
-        self.card.doorbells.next_ready()
+        self.card.shard.next_ready()
     }
 
     fn answer(&mut self, slot: u32) {
-        self.card.doorbells.answer(slot);
+        self.card.shard.answer(slot);
     }
 
     fn is_backlogged(&self, slot: u32) -> bool {
@@ -392,8 +389,7 @@ impl Services for HostPlatform<'_> {
     }
 
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.card.wheel.start(WheelTick::at(now));
-        self.card.wheel.schedule(slot, WheelTick::deadline(now, ticks));
+        self.card.shard.file(slot, now, ticks);
     }
 }
 

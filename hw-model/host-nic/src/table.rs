@@ -95,6 +95,17 @@ impl Connections {
         }
     }
 
+    /// Exchanges the entry of `slot` for another one.
+    pub(super) fn exchange(&mut self, slot: usize, entry: &mut Box<Entry>) {
+        let place = &mut self.places[slot];
+        let own = match core::mem::take(place) {
+            Place::Unused => bytemuck::zeroed_box(),
+            Place::Here(own) => own,
+            Place::Held => panic!("connection slot {slot} is changed while its lock is held"),
+        };
+        *place = Place::Here(core::mem::replace(entry, own));
+    }
+
     pub(super) fn queue_pair(&self, slot: usize) -> &QueuePair {
         &self.queue_pairs[slot]
     }

@@ -7,7 +7,7 @@ use transport_common::connection::{Connection, Entry, Tables};
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
 use transport_common::transaction::{Response, TargetRequest, Transaction};
-use transport_common::ulp::rdma::Answer;
+use transport_common::ulp::Answer;
 
 use super::connections::Connections;
 use super::reader::LastStep;

@@ -12,6 +12,7 @@ use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig};
+use transport_common::shard::READY_WORDS;
 use transport_common::timing_wheel::{TimingWheel, WheelTick};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
@@ -132,8 +133,8 @@ impl Harness {
                 own.copy_from_slice(&**content);
             }
         }
-        kernel.node().ready.iter().for_each(|word| word.store(0, Relaxed));
-        host.doorbells().ready.fill(0);
+        kernel.node().ready.restore([0; READY_WORDS]);
+        host.page().ready.restore([0; READY_WORDS]);
         if let Stimulus::Turn { fired, looks } = case.stimulus {
             self.set_up_engine(case.slot, fired, looks, rng)?;
         }
@@ -145,7 +146,7 @@ impl Harness {
         let Self { kernel, host, .. } = self;
         let next = rng.random_range(0..CONNECTIONS as u32);
         kernel.set_round_robin(next)?;
-        host.doorbells().next = next;
+        host.scheduler().next = next;
         let now = WheelTick::at(Picoseconds::from_nanos(Kernel::now()));
         let wheel = host.wheel();
         *wheel = TimingWheel::new();
@@ -153,8 +154,8 @@ impl Harness {
         if fired {
             wheel.schedule(slot as u32, now);
         } else {
-            kernel.node().ready[slot / 64].store(1 << (slot % 64), Relaxed);
-            host.doorbells().ring(slot as u32);
+            kernel.node().ready.set(slot as u32);
+            host.page().ready.set(slot as u32);
         }
         kernel.set_wheel(host.wheel())?;
         let frames = rng.random_range(0..1u64 << 40) & !7 | if looks { 7 } else { rng.random_range(0..7) };
@@ -222,8 +223,7 @@ impl Harness {
             let at = (at & !7)..(at & !7) + 32;
             differences.look(&format!("queues, {at:?}"), &Hex(&kernel[at.clone()]), &Hex(&host[at]));
         }
-        let bells = self.kernel.node().ready.each_ref().map(|word| word.load(Relaxed));
-        differences.look("doorbells", &bells, &self.host.doorbells().ready);
+        differences.look("doorbells", &self.kernel.node().ready.bits(), &self.host.page().ready.bits());
         let counters = (self.kernel.counters()?, *self.host.counters());
         for counter in Counter::ALL {
             let n = *counter as usize;
@@ -232,7 +232,7 @@ impl Harness {
         }
         self.counters = counters;
         if let Stimulus::Turn { .. } = case.stimulus {
-            differences.look("round robin", &self.kernel.round_robin()?, &self.host.doorbells().next);
+            differences.look("round robin", &self.kernel.round_robin()?, &self.host.scheduler().next);
             let (kernel, host) = (self.kernel.wheel()?, self.host.wheel());
             for slot in 0..CONNECTIONS as u32 {
                 // If the reading is known only to the tick, a deadline relative to it may be in the adjacent slot.
@@ -280,7 +280,7 @@ impl Harness {
         let free = self.kernel.set_free_cells(&cells)?;
         let blocks: u64 = self.played.iter().sum();
         ensure!(blocks == 0 || free == self.host.free_cells(), "free receive cells differ");
-        self.host.set_free_cells(cells);
+        self.host.set_free_cells(&cells);
         Ok(())
     }
 
@@ -289,7 +289,7 @@ impl Harness {
         self.host.memory_mut().copy_from_slice(self.kernel.memory());
         let free = self.kernel.set_free_cells(&[])?;
         self.kernel.set_free_cells(&free)?;
-        self.host.set_free_cells(free);
+        self.host.set_free_cells(&free);
         self.counters = (self.kernel.counters()?, *self.host.counters());
         Ok(())
     }

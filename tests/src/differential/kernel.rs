@@ -11,9 +11,8 @@ use transport_common::connection::{Endpoint, Entry};
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::Direction;
-use transport_common::queues::{
-    CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, NodePage, QueuePair, REGIONS, Region,
-};
+use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, QueuePair, REGIONS, Region};
+use transport_common::shard::NodePage;
 use transport_common::timing_wheel::TimingWheel;
 use transport_user::programs::{ENGINE, EXCHANGE, REDELIVER, WIRE};
 

@@ -8,7 +8,7 @@ use transport_common::wire::resync::ResyncCode;
 use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::State;
+use transport_common::connection::{Service, State};
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Latest, PacketFlags, Probe, Rack};
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
@@ -181,6 +181,7 @@ impl Case {
     }
 
     fn bend_timers(&mut self, rng: &mut StdRng) {
+        let taken = self.taken;
         let c = &mut self.entry.connection;
         let past = Deadline::at(c.delivery.ack.report.t2);
         let pending = &mut c.delivery.ack.pending;
@@ -192,8 +193,13 @@ impl Case {
             &mut c.service.filed,
         ];
         let flipped = rng.random_range(0..5);
-        match rng.random_range(0..6) {
+        match rng.random_range(0..7) {
             4 => *pending ^= 1,
+            // No service has seen to the timers for 5 to 28 minutes.
+            6 => {
+                let ago = PicosecondSpan(rng.random_range(2..13_u64) << 47);
+                c.service.since = Service::coarse(taken.before(ago));
+            }
             5 => deadlines.into_iter().take(4).filter(|d| !d.is_armed()).for_each(|d| *d = past),
             n => {
                 *deadlines[n] = past;

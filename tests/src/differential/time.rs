@@ -2,7 +2,7 @@
 //! reconstructed from what it wrote.
 
 use transport_common::congestion::nic_time::NicTime;
-use transport_common::connection::Entry;
+use transport_common::connection::{Entry, Service};
 use transport_common::packet_delivery::{PacketFlags, PathClock};
 use transport_common::transaction::RequestState;
 use transport_common::units::{Deadline, FalconTime, InterPacketGap, PicosecondSpan, Picoseconds, Ticks};
@@ -49,6 +49,10 @@ impl Case {
             if let Some(time) = deadline.time() {
                 *deadline = Deadline::at(FalconTime(clear(time.0.wrapping_add(shift), now.ticks())));
             }
+        }
+        if c.service.since != 0 {
+            let moved = Service::coarse(now).wrapping_sub(Service::coarse(then));
+            c.service.since = c.service.since.wrapping_add(moved);
         }
         let ack = &mut c.delivery.ack;
         // An ACK that says nothing new waits until `again`, unless that is less than a coalescing time away.
@@ -174,6 +178,13 @@ impl Bracket {
             .then_some(Picoseconds(instant.max(self.first.0)))
     }
 
+    /// Returns the instant in the bracket from which on services record their time as `since`.
+    fn at_start(self, since: u32) -> Option<Picoseconds> {
+        // The lowest bit says only that there is a time.
+        let start = Picoseconds(u64::from(since & !1) << 32);
+        self.contains(start).then_some(start)
+    }
+
     /// Returns the reading that turned `before` into `after`. It is exact if a packet was sent, and exact to
     /// the tick if something else shows it. Otherwise there is none, and then it does not matter.
     pub(super) fn reading(self, before: &Entry, after: &Entry, stimulus: &Stimulus) -> Option<Reading> {
@@ -214,13 +225,18 @@ impl Bracket {
         }
         traces.extend(last_sent(before, after));
         let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
-        traces.extend(transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since.0));
+        let timeout = a.initiator.timeout.0;
+        let stamped = transactions.filter(|(old, new)| old.since != new.since);
+        // One that was stamped now, or one that has been overdue for longer.
+        traces.extend(stamped.flat_map(|(_, new)| [new.since.0, new.since.0.wrapping_add(timeout)]));
         let requests = before.tables.requests.iter().zip(&after.tables.requests);
         let waits =
             requests.filter(|(old, new)| new.state == RequestState::Rnr && old.retry_at != new.retry_at);
         traces.extend(waits.map(|(_, new)| new.retry_at.0.wrapping_sub(rnr_timeout(new.code).0)));
         traces.extend(timer_traces(before, after));
-        let found = traces.into_iter().find_map(|ticks| self.at_ticks(ticks))?;
+        let changed = (a.service.since != b.service.since).then_some(a.service.since);
+        let coarse = || changed.and_then(|since| self.at_start(since));
+        let found = traces.into_iter().find_map(|ticks| self.at_ticks(ticks)).or_else(coarse)?;
         // By chance the packet looks as if it was booked for its due time, because it was sent in the same tick.
         if since != 0 && departure.ticks() == found.ticks() {
             return Some(Reading { time: departure, exact: true });

@@ -10,12 +10,15 @@
 mod machine;
 mod storage;
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use anyhow::{Context, Result, ensure};
 use host_nic::testbed::{connection, node};
 use host_nic::{HostConfig, HostNic};
 use transport_common::connection::Entry;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{AccessFlags, NodePage, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::shard::NodePage;
 use transport_common::units::Picoseconds;
 use transport_user::programs::{ENGINE, REDELIVER, WIRE};
 
@@ -73,11 +76,13 @@ impl Card {
         put(locked + 8, bytemuck::bytes_of::<Entry>(&case.entry));
         put(self.machine.value("QUEUE_PAIRS", SLOT as u32)?, &bytes(&case.queues));
         put(self.machine.value("REGIONS", 0)?, bytemuck::cast_slice(&case.regions[..]));
-        let page = core::mem::offset_of!(NodePage, ready) as u64 + self.machine.value("NODE", 0)?;
-        put(page, bytemuck::cast_slice(&self.nic.doorbells().ready));
+        let page = self.machine.value("NODE", 0)?;
+        let ready = &self.nic.page().ready;
+        put(page + core::mem::offset_of!(NodePage, ready.words) as u64, bytemuck::cast_slice(&ready.bits()));
+        let summary = ready.summary.load(Relaxed).to_ne_bytes();
+        put(page + core::mem::offset_of!(NodePage, ready.summary) as u64, &summary);
         // The next frame of the engine does not look at the wheel, as seven of eight do not.
-        let frames = core::mem::offset_of!(NodePage, frames) as u64 + self.machine.value("NODE", 0)?;
-        put(frames, &0_u64.to_ne_bytes());
+        put(page + core::mem::offset_of!(NodePage, frames) as u64, &0_u64.to_ne_bytes());
         self.nic.set_frames(0);
         self.machine.clock = self.nic.now().0 / 1000;
         Ok(())

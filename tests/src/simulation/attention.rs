@@ -30,7 +30,7 @@ pub(super) fn lacks_place(nic: &HostNic, slot: usize) -> bool {
 /// # Panics
 /// If something was forgotten; the message names it.
 pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
-    if nic.doorbells().ready[slot / 64] >> (slot % 64) & 1 != 0 {
+    if nic.page().ready.contains(slot as u32) {
         return;
     }
     let entry = nic.entry(slot);

@@ -14,12 +14,12 @@ mod tests;
 use bitflags::bitflags;
 use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::settings::Placement;
-use transport_common::connection::{Entry, State, Statistics};
+use transport_common::connection::{Entry, Service, State, Statistics};
 use transport_common::packet_delivery::{
     PACKETS, PacketFlags, PacketTables, Rack, TransmitWindow, TxPacket, Window,
 };
 use transport_common::security::SecurityDrops;
-use transport_common::units::{FalconTime, Ticks};
+use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::nack::rnr_timeout;
 
 pub(super) use arrived::Arrived;
@@ -99,6 +99,7 @@ pub(super) struct Causes {
     packets: Box<PacketTables>,
     rack: Rack,
     rto: Ticks,
+    service: Service,
     counts: Counts,
     drops: SecurityDrops,
     /// T1 of the last acknowledgement that was taken. 0 before the first.
@@ -116,7 +117,7 @@ pub(super) struct Causes {
 /// A step, as the account sees it.
 struct Look<'a> {
     entry: &'a Entry,
-    /// No step that was made since the last check was later.
+    /// The timers of no step that was made since the last check went by a later time.
     now: FalconTime,
     counts: Counts,
     /// The security check refused a packet.
@@ -136,6 +137,7 @@ impl Causes {
             packets: Box::new(entry.tables.delivery.packets),
             rack: entry.tables.delivery.rack,
             rto: c.congestion.rto,
+            service: c.service,
             counts: Counts::of(&entry.tables.statistics),
             drops: entry.tables.statistics.refused,
             last_t1: FalconTime(0),
@@ -167,9 +169,10 @@ impl Causes {
         entry: &Entry,
         arrived: Option<&Arrived>,
         placement: u32,
-        now: FalconTime,
+        now: Picoseconds,
     ) -> News {
         let c = &entry.connection;
+        let now = self.service.timers_run_at(now).ticks();
         let counts = Counts::of(&entry.tables.statistics);
         // A result that comes from the queues is applied before the timers, one of the datapath after them.
         let from_queues = placement == Placement::User as u32;
@@ -190,6 +193,7 @@ impl Causes {
         let news = self.check_events(&look, placement, sent, due);
         self.transmit = c.delivery.lanes.map(|lane| lane.tx);
         (self.rack, self.rto, self.counts) = (entry.tables.delivery.rack, c.congestion.rto, counts);
+        self.service = c.service;
         self.note_refusals(entry);
         news
     }

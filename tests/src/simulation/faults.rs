@@ -46,6 +46,17 @@ pub enum FaultKind {
         /// How long.
         length: Span,
     },
+    /// The node of a host is stopped for so long: neither its engine nor its application runs. The applications of its peers
+    /// do nothing meanwhile.
+    Stop {
+        /// The host.
+        host: usize,
+        /// How long.
+        length: Span,
+        /// Whether its card goes on to receive, as for a node whose process is stopped. Otherwise the whole machine is
+        /// stopped, and frames are lost.
+        receives: bool,
+    },
     /// The application of a host neither posts nor polls for so long.
     Silence {
         /// The host.
@@ -187,6 +198,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             FaultKind::Pause { host, length } => write!(f, "host {host} pauses for {length:?}"),
+            FaultKind::Stop { host, length, receives } => {
+                let what = if receives { "node" } else { "machine" };
+                write!(f, "the {what} of host {host} is stopped for {length:?}")
+            }
             FaultKind::Partition { hosts: [a, b], length } => {
                 write!(f, "no frame passes between hosts {a} and {b} for {length:?}")
             }

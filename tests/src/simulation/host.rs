@@ -53,6 +53,8 @@ pub(super) struct Host {
     wraps: [u64; WRAPS.len()],
     /// Until then its CPU is stopped.
     paused: Time,
+    /// Until then it loses the frames that arrive.
+    deaf: Time,
     /// Frames that arrived meanwhile.
     pub(super) waiting: VecDeque<Vec<u8>>,
     pub(super) frame_time: Span,
@@ -109,6 +111,7 @@ impl Host {
             shown: plan.clock,
             wraps: [0; WRAPS.len()],
             paused: Time::ZERO,
+            deaf: Time::ZERO,
             waiting: VecDeque::new(),
             frame_time: Span::from_nanos(plan.frame_nanos),
             pause_nanos: plan.pause_nanos.max(500),
@@ -192,6 +195,24 @@ impl Host {
         self.silence(until);
     }
 
+    /// Stops its node: engine and application, and, unless it `receives`, the whole machine.
+    pub(super) fn stop(&mut self, until: Time, receives: bool) {
+        if !receives {
+            self.pause(until);
+            self.deaf = self.deaf.max(until);
+            return;
+        }
+        self.engine_free = self.engine_free.max(until);
+        let runs = self.runs.iter_mut().filter(|run| run.task != Task::Receive);
+        runs.for_each(|run| run.next = run.next.max(until));
+        self.silence(until);
+    }
+
+    /// Whether it loses a frame that arrives now.
+    pub(super) fn is_deaf(&self, now: Time) -> bool {
+        now < self.deaf
+    }
+
     /// Stops its application for a time: it neither posts nor polls.
     pub(super) fn silence(&mut self, until: Time) {
         if self.application.0 != u64::MAX {
@@ -232,14 +253,14 @@ impl Host {
     pub(super) fn withhold_cells(&mut self, left: usize) {
         let mut free = self.nic.free_cells().to_vec();
         self.withheld.extend(free.drain(left.min(free.len())..));
-        self.nic.set_free_cells(free);
+        self.nic.set_free_cells(&free);
     }
 
     /// Gives the cells back that were taken away.
     pub(super) fn return_cells(&mut self) {
         let mut free = self.nic.free_cells().to_vec();
         free.append(&mut self.withheld);
-        self.nic.set_free_cells(free);
+        self.nic.set_free_cells(&free);
     }
 
     /// Whether a run that receives a frame has made its step and not yet sent its packet.
@@ -403,7 +424,7 @@ impl Host {
         let News { told, untold: [least, most] } = match self.causes.get_mut(&slot) {
             Some(causes) if causes.is_of(entry) => {
                 let placement = entry.settings.in_force.placement;
-                causes.look(entry, self.arrived.as_ref(), placement, self.nic.time().ticks())
+                causes.look(entry, self.arrived.as_ref(), placement, self.nic.time())
             }
             _ => self.causes.remove(&slot).map(|causes| causes.last(entry)).unwrap_or_default(),
         };

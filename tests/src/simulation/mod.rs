@@ -24,6 +24,7 @@ mod oracle;
 mod pressure;
 mod scenario;
 pub mod scribbler;
+mod stops;
 mod trace;
 mod world;
 mod wraps;

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use host_nic::HostNic;
 use transport_common::queues::{AccessFlags, Completion, Verb, WorkFlags};
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 
 use super::application::{Area, Flow, Kind, Op};
 

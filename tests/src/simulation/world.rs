@@ -32,6 +32,9 @@ pub use reached::Reached;
 
 /// Virtual time by which everything must be complete, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
+/// Time after a node that was stopped goes on, by which what was posted before must have ended: far more than transaction
+/// timeouts, far less than the wrap of times.
+const AFTER_A_STOP: Span = Span(30_000_000_000_000);
 /// Number of card steps by which everything must be complete.
 const MOST_STEPS: u64 = 10_000_000;
 
@@ -71,6 +74,9 @@ pub struct World {
     /// Pairs of hosts between which no frame passes, and until when.
     partitions: Vec<([usize; 2], Time)>,
     late: Vec<LateAcknowledgements>,
+    /// Nodes that were stopped: by when what was posted before must have ended, and the number of operations, by link and
+    /// side.
+    stopped: Vec<(Time, Vec<[usize; 2]>)>,
     /// Links that will be closed as soon as a run at one of their hosts is between its step and its packet.
     lurking: Vec<usize>,
     /// Links that are being closed, to be opened again.
@@ -127,6 +133,7 @@ impl World {
             faults,
             partitions: vec![],
             late: vec![],
+            stopped: vec![],
             lurking: vec![],
             closing: vec![],
             successors: BTreeMap::new(),
@@ -195,8 +202,9 @@ impl World {
     /// # Panics
     /// If a check fails.
     pub fn run(&mut self, observer: &mut impl Observer) {
+        let last = LAST + self.scenario.stops();
         while !self.is_done() {
-            assert!(self.now < LAST && self.steps < MOST_STEPS, "no progress: {}", self.progress());
+            assert!(self.now < last && self.steps < MOST_STEPS, "no progress: {}", self.progress());
             self.step(observer);
         }
         self.end_scribbler();
@@ -281,6 +289,7 @@ impl World {
     fn step(&mut self, observer: &mut impl Observer) {
         let (time, turn) = self.next_turn().expect("an application always looks again");
         self.now = self.now.max(time);
+        self.check_stopped();
         self.steps += u64::from(!matches!(turn, Turn::Application(_)));
         match turn {
             Turn::Fault => self.fail(observer),
@@ -299,6 +308,10 @@ impl World {
         let Some(delivery) = self.fabric.poll(self.now) else { return };
         let index = delivery.port.0 as usize;
         let host = &mut self.hosts[index];
+        if host.is_deaf(self.now) {
+            self.note(|| format!("    lost at host {index}, which is stopped"));
+            return;
+        }
         if host.is_busy(self.now) {
             host.waiting.push_back(delivery.frame);
         } else {

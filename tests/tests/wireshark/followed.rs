@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tiercel_tests::raw_peer::{FalconParts, packet_of};
+use falcon_conformance::Parts;
 use tiercel_tests::simulation::Scenario;
 use transport_common::wire::ack::{Ack, AckHeader};
 use transport_common::wire::base::BaseHeader;
@@ -91,7 +91,8 @@ fn facts(frames: &[Frame], peers: &BTreeMap<u32, u32>) -> Vec<Facts> {
     let mut all: Vec<Facts> = vec![];
     let mut sent: BTreeMap<(u32, usize, u32), Sent> = BTreeMap::new();
     for (at, frame) in frames.iter().enumerate() {
-        let FalconParts { psp, header, .. } = packet_of(&frame.bytes).expect("a Falcon packet");
+        let Parts { psp, header, .. } = Parts::of(&frame.bytes).expect("a Falcon packet");
+        let header = header.expect("a Falcon header");
         let cid = header.dest_cid().0;
         let kind = Some(header.packet_type());
         let tick = psp.iv.ticks().0;

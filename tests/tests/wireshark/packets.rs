@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use falcon_conformance::{Flow, encoded};
 use rand::Rng;
 use rand::rngs::StdRng;
-use tiercel_tests::raw_peer::{Flow, encoded};
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Opcode, Reth};
 use transport_common::units::FalconTime;

@@ -6,7 +6,7 @@ use super::{Entry, Output};
 use crate::congestion::control::Congestion;
 use crate::counters::Counter;
 use crate::packet_delivery::{
-    self, Acknowledgement, Context, Delivery, Found, NackVerdict, Round, TxPacket, Window,
+    self, Acknowledgement, Context, Delivery, Explicit, Found, NackVerdict, Round, TxPacket, Window,
 };
 use crate::queues::{QueuePair, Queues};
 use crate::transaction::CompletionCode;
@@ -27,7 +27,7 @@ impl<Q: Queues> Context for Owner<'_, Q> {
     #[inline(always)]
     fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
         let Entry { connection: c, tables, .. } = &mut *self.entry;
-        (Delivery { state: &mut c.delivery, tables: &mut tables.delivery }, &c.congestion)
+        (Delivery::new(&mut c.delivery, &mut tables.delivery), &c.congestion)
     }
 
     #[inline(always)]
@@ -72,9 +72,8 @@ impl<Q: Queues> Context for Owner<'_, Q> {
     }
 }
 
-/// An [`Owner`] that also takes what a BACK, an EACK or a NACK says.
-pub(super) struct Reporter<'a, Q> {
-    pub(super) owner: Owner<'a, Q>,
+/// Takes what a BACK, an EACK or a NACK says.
+pub(super) struct Reporter<'a> {
     pub(super) packet: &'a Packet,
     pub(super) output: &'a mut Output,
     pub(super) now: FalconTime,
@@ -82,58 +81,31 @@ pub(super) struct Reporter<'a, Q> {
     pub(super) is_new: bool,
 }
 
-impl<Q: Queues> Context for Reporter<'_, Q> {
-    type Clock = Congestion;
-
+impl<Q: Queues> Explicit<Owner<'_, Q>> for Reporter<'_> {
     #[inline(always)]
-    fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
-        self.owner.delivery()
-    }
-
-    #[inline(always)]
-    fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window) {
-        self.owner.acknowledge_lane(ack, window);
-    }
-
-    #[inline(always)]
-    fn note_lane(&mut self, ack: &Acknowledgement, round: &Round, window: Window) {
-        self.owner.note_lane(ack, round, window);
-    }
-
-    #[inline(always)]
-    fn acknowledged(&mut self, packet: TxPacket) {
-        self.owner.acknowledged(packet);
-    }
-
-    #[inline(always)]
-    fn applied(&mut self) {
-        self.owner.applied();
-    }
-
-    #[inline(always)]
-    fn refused(&mut self, packet: TxPacket) {
-        if !packet.is_response() {
-            let Entry { connection: c, tables, .. } = &mut *self.owner.entry;
-            c.initiator.remember_ulp_code(&mut tables.transactions, packet.rsn, self.packet.ulp_code);
-        }
-    }
-
-    #[inline(always)]
-    fn accepted(&mut self) {
-        let Entry { connection: c, tables, .. } = &mut *self.owner.entry;
+    fn accepted(&mut self, owner: &mut Owner<'_, Q>) {
+        let Entry { connection: c, tables, .. } = &mut *owner.entry;
         tables.statistics.acks_received += 1;
         self.is_new = c.congestion.sample_rtt(self.packet);
     }
 
     #[inline(always)]
-    fn loss_age(&self, rtt: Ticks) -> Ticks {
-        let Entry { connection: c, settings, .. } = &*self.owner.entry;
+    fn refused(&mut self, owner: &mut Owner<'_, Q>, packet: TxPacket) {
+        if !packet.is_response() {
+            let Entry { connection: c, tables, .. } = &mut *owner.entry;
+            c.initiator.remember_ulp_code(&mut tables.transactions, packet.rsn, self.packet.ulp_code);
+        }
+    }
+
+    #[inline(always)]
+    fn loss_age(&self, owner: &Owner<'_, Q>, rtt: Ticks) -> Ticks {
+        let Entry { connection: c, settings, .. } = &*owner.entry;
         c.congestion.loss_age(rtt, &settings.in_force)
     }
 
     #[inline(always)]
-    fn measure(&mut self, found: Found) {
-        let Entry { connection: c, tables, settings } = &mut *self.owner.entry;
+    fn measure(&mut self, owner: &mut Owner<'_, Q>, found: Found) {
+        let Entry { connection: c, tables, settings } = &mut *owner.entry;
         if let Some(verdict) = found.nack {
             tables.statistics.nacks_received += 1;
             match verdict {
@@ -173,7 +145,7 @@ walked_once! {
     /// Calls [`Delivery::note_lane`].
     fn note_window(entry: &mut Entry, ack: &Acknowledgement, round: &Round; window: u32) -> () {
         let Entry { connection: c, tables, .. } = entry;
-        let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+        let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
         delivery.note_lane(&c.congestion, ack, round, Window::from_index(window));
     }
 }

@@ -3,7 +3,7 @@
 use crate::ids::{Rsn, WorkPosition};
 use crate::queues::Queues;
 use crate::transaction::{Kind, Label, Submissions, Transaction};
-use crate::ulp::rdma::{self, Completion, Readiness, ReceiveRequest, Receives, WorkFlags, WorkRequest};
+use crate::ulp::{Completion, Readiness, ReceiveRequest, Receives, Verb, WorkFlags, WorkRequest};
 
 /// The queues that connect the connection to its application.
 #[repr(transparent)]
@@ -31,13 +31,13 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
 
     #[inline(always)]
     fn kind(&self, work: WorkPosition) -> Kind {
-        if rdma::is_pull(self.0.opcode(work)) { Kind::Pull } else { Kind::Push }
+        if self.0.opcode(work).is_pull() { Kind::Pull } else { Kind::Push }
     }
 
     #[inline(always)]
     fn label(&self, work: WorkPosition) -> Label {
         let opcode = self.0.opcode(work);
-        rdma::label(&WorkRequest { opcode, ..WorkRequest::default() })
+        WorkRequest { opcode, ..WorkRequest::default() }.label()
     }
 
     #[inline(always)]
@@ -51,7 +51,7 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
                 rsn: rsn.0,
                 status: t.code,
                 ulp_code: t.ulp_code,
-                opcode: rdma::Verb(t.opcode),
+                opcode: Verb(t.opcode),
                 ..Completion::default()
             })
     }

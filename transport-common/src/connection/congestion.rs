@@ -1,28 +1,24 @@
 //! Connects a connection to its congestion control: events, results, change of path.
 
-use super::{Connection, Statistics, Step};
+use super::{Connection, Endpoint, Statistics, Step};
+use crate::congestion::control::Congestion;
 use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
+use crate::packet_delivery::PacketDelivery;
 use crate::units::Picoseconds;
 use crate::verifier::walked_once;
 
-impl Connection {
-    /// Passes the event of the step, if there is one, to congestion control, at its placement.
-    #[inline(always)]
-    pub(super) fn decide(
-        &mut self,
-        statistics: &mut Statistics,
-        s: &mut Step,
-        settings: &Settings,
-        now: Picoseconds,
-    ) {
-        if s.output.report.decide != 0 {
-            decide_event(self, statistics, s, settings, now.0);
-        }
-    }
+/// Congestion control, and the parts on which its results have an effect.
+pub(super) struct Control<'a> {
+    congestion: &'a mut Congestion,
+    delivery: &'a mut PacketDelivery,
+    endpoint: &'a mut Endpoint,
+    /// The last IV. It differs from packet to packet, so it chooses a path.
+    last_iv: u64,
+}
 
-    /// Does the work of [`Self::decide`]. Never inlined: the stack of the BPF target is too small for an algorithm
-    /// inside another step.
+impl Control<'_> {
+    /// Passes the event of the step to congestion control, at its placement.
     #[inline(always)]
     fn decide_event(
         &mut self,
@@ -94,6 +90,41 @@ impl Connection {
         }
     }
 
+    /// Selects another path for all packets from now on (D-80).
+    #[inline(always)]
+    fn change_path(&mut self, statistics: &mut Statistics, now: Picoseconds) {
+        statistics.path_changes += 1;
+        let who = (self.endpoint.peer_cid.0 as u64) << 40;
+        self.endpoint.path.change(self.last_iv ^ who ^ (now.ticks().0 as u64) << 32);
+    }
+}
+
+impl Connection {
+    /// Lends congestion control and the parts on which its results have an effect.
+    #[inline(always)]
+    pub(super) fn control(&mut self) -> Control<'_> {
+        Control {
+            congestion: &mut self.congestion,
+            delivery: &mut self.delivery,
+            endpoint: &mut self.endpoint,
+            last_iv: self.security.last_iv.0,
+        }
+    }
+
+    /// Passes the event of the step, if there is one, to congestion control.
+    #[inline(always)]
+    pub(super) fn decide(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        settings: &Settings,
+        now: Picoseconds,
+    ) {
+        if s.output.report.decide != 0 {
+            decide_event(self, statistics, s, settings, now.0);
+        }
+    }
+
     /// Notes a packet that had been received before. If many come, our acknowledgements are probably lost, and they
     /// try another path: the peer's congestion control cannot move them (D-80 holds for each end). Never inlined: it
     /// is rare, and two callers would have a copy of it.
@@ -107,21 +138,14 @@ impl Connection {
         statistics.duplicates += 1;
         let threshold = settings.prepared.parameters().plb_timeout_threshold;
         if threshold != 0 && self.delivery.ack.copy_received(threshold) {
-            self.change_path(statistics, now);
+            self.control().change_path(statistics, now);
         }
-    }
-
-    /// Selects another path for all packets from now on (D-80).
-    #[inline(always)]
-    fn change_path(&mut self, statistics: &mut Statistics, now: Picoseconds) {
-        statistics.path_changes += 1;
-        let who = (self.endpoint.peer_cid.0 as u64) << 40;
-        self.endpoint.path.change(self.security.last_iv.0 ^ who ^ (now.ticks().0 as u64) << 32);
     }
 }
 
 walked_once! {
-    /// Does the work of [`Connection::decide`].
+    /// Does the work of [`Connection::decide`]. Never inlined: the stack of the BPF target is too small for an algorithm
+    /// inside another step.
     fn decide_event(
         c: &mut Connection,
         statistics: &mut Statistics,
@@ -129,6 +153,6 @@ walked_once! {
         settings: &Settings;
         now: u64
     ) -> () {
-        c.decide_event(statistics, s, settings, Picoseconds(now));
+        c.control().decide_event(statistics, s, settings, Picoseconds(now));
     }
 }

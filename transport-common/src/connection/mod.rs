@@ -33,8 +33,7 @@ use crate::packet_delivery::{DeliveryTables, Lane, PacketDelivery, ReceiveWindow
 use crate::resources::Occupancy;
 use crate::security::{Security, SecurityDrops};
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
-use crate::ulp::Protocol;
-use crate::ulp::rdma::{Answer, Responder};
+use crate::ulp::{Answer, Protocol, Responder};
 use crate::units::Deadline;
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod, Zeroable};
 
@@ -93,12 +92,14 @@ pub struct Endpoint {
 pub struct Service {
     /// Deadline filed with the timing wheel.
     pub filed: Deadline,
+    /// When a service saw to the timers that run, or the first of them began; see [`Self::timers_run_at`]. 0: none runs.
+    pub since: u32,
     /// 1: the target sends first at the next service (F-8.3-2).
-    pub target_next: u32,
+    pub target_next: u16,
     /// 1: the last service found nothing to do.
-    pub fruitless: u16,
+    pub fruitless: u8,
     /// 1: new requests of either end are dropped (xLR, D-50).
-    pub dropping: u16,
+    pub dropping: u8,
 }
 
 /// The connection context.

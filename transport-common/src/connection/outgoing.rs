@@ -1,8 +1,10 @@
 //! Outgoing packets: the fields that the context writes, acknowledgements, NACKs. Also deadlines.
 
-use super::{Connection, Outgoing, State, Statistics, Step};
+use super::{Connection, Endpoint, Entry, Outgoing, Report, Service, Statistics, Step};
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::Window;
+use crate::packet_delivery::{PacketDelivery, Window};
+use crate::security::Security;
+use crate::transaction::Initiator;
 use crate::units::{Deadline, FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
@@ -38,11 +40,19 @@ impl Refusal {
     }
 }
 
-impl Connection {
+/// The parts that write what every packet carries.
+pub(super) struct Headers<'a> {
+    endpoint: &'a Endpoint,
+    security: &'a mut Security,
+    delivery: &'a mut PacketDelivery,
+    generation: u32,
+}
+
+impl Headers<'_> {
     /// Fills in the fields that every packet has. Assigns IV and SPI here, under the lock (D-90).
     #[inline(always)]
-    pub(super) fn start_packet(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
-        let endpoint = &self.endpoint;
+    fn start(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
+        let endpoint = self.endpoint;
         out.present = 1;
         out.kind = kind;
         out.ack_request = 0;
@@ -72,63 +82,41 @@ impl Connection {
         (window, psn, rsn): (Window, Psn, Rsn),
         now: Picoseconds,
     ) {
-        self.start_packet(out, kind, now);
+        self.start(out, kind, now);
         out.psn = psn.0;
         out.rsn = rsn.0;
         out.window = window as u8;
         self.delivery.bases_piggybacked();
     }
 
-    /// Fills in what ACK and NACK report about the path (F-9.1.6-6, F-9.1.7-1).
+    /// Fills in what ACK and NACK have in common: also what they report about the path (F-9.1.6-6, F-9.1.7-1). `level`
+    /// is how full our receive pools and the card's buffer are (D-76).
     #[inline(always)]
-    fn report_path(&self, out: &mut Outgoing, card_level: u32) {
+    fn start_report(
+        &mut self,
+        out: &mut Outgoing,
+        kind: PacketType,
+        (level, cc_metadata): (u8, u32),
+        now: Picoseconds,
+    ) {
+        self.start(out, kind, now);
         let report = &self.delivery.ack.report;
         out.t1 = report.t1;
         out.t2 = report.t2;
         out.ecn_count = report.ecn_count as u32;
         out.forward_hops = report.forward_hops;
-        let level = self.occupancy.level;
-        out.rx_buffer_level = if level > card_level { level } else { card_level } as u8; // D-76
-        out.cc_metadata = self.congestion.cc_metadata;
+        out.rx_buffer_level = level;
+        out.cc_metadata = cc_metadata;
     }
+}
 
-    /// Sends BACK or EACK with the current state (F-9.1.6-6, F-7.7.2-5).
-    #[inline(never)]
-    pub(super) fn send_ack(&mut self, statistics: &mut Statistics, s: &mut Step, now: Picoseconds) {
-        let eack = self.delivery.needs_eack();
-        let out = &mut s.output.packet;
-        self.start_packet(out, if eack { PacketType::Eack } else { PacketType::Back }, now);
-        self.report_path(out, s.input.rx_buffer_level);
-        out.own_request = 0;
-        out.own_data = 0;
-        if eack {
-            let (data, request) = (&self.delivery.data().rx, &self.delivery.request().rx);
-            out.own_request = request.own as u8;
-            out.own_data = data.own as u8;
-            out.data_acknowledged = data.acknowledged.words();
-            out.data_received = data.received.words();
-            out.request = request.received.words()[0];
-            statistics.eacks_sent += 1;
-        } else {
-            statistics.backs_sent += 1;
-        }
-        self.delivery.ack_sent(eack, now.ticks());
-    }
+/// The parts that know which packets of the peer are received.
+pub(super) struct Receiver<'a> {
+    delivery: &'a mut PacketDelivery,
+    initiator: &'a mut Initiator,
+}
 
-    /// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).
-    #[inline(never)]
-    pub(super) fn nack(&mut self, s: &mut Step, refusal: Refusal, now: Picoseconds) {
-        let out = &mut s.output.packet;
-        self.start_packet(out, PacketType::Nack, now);
-        self.report_path(out, s.input.rx_buffer_level);
-        out.psn = s.input.packet.psn;
-        out.nack_window = (s.input.packet.kind == PacketType::PullRequest) as u8;
-        out.nack_code = refusal.code;
-        out.ulp_code = refusal.ulp_code;
-        out.rnr_timeout_code = refusal.rnr_timeout_code;
-        self.delivery.bases_piggybacked();
-    }
-
+impl Receiver<'_> {
     /// Marks a packet of the peer as received. This also acknowledges a Pull Request: only a push waits for the
     /// ULP (F-9-2, F-9.2.2.4-5).
     #[inline(always)]
@@ -164,10 +152,53 @@ impl Connection {
             self.delivery.request_ack();
         }
     }
+}
+
+impl Connection {
+    /// Lends the parts that write headers.
+    #[inline(always)]
+    pub(super) fn headers(&mut self) -> Headers<'_> {
+        Headers {
+            endpoint: &self.endpoint,
+            security: &mut self.security,
+            delivery: &mut self.delivery,
+            generation: self.generation,
+        }
+    }
+
+    /// Lends the parts that know which packets of the peer are received.
+    #[inline(always)]
+    pub(super) fn receiver(&mut self) -> Receiver<'_> {
+        Receiver { delivery: &mut self.delivery, initiator: &mut self.initiator }
+    }
+
+    /// Sends BACK or EACK with the current state (F-9.1.6-6, F-7.7.2-5).
+    #[inline(never)]
+    pub(super) fn send_ack(&mut self, statistics: &mut Statistics, s: &mut Step, now: Picoseconds) {
+        let eack = self.delivery.needs_eack();
+        let report = (self.occupancy.level_with(s.input.rx_buffer_level), self.congestion.cc_metadata);
+        let out = &mut s.output.packet;
+        let kind = if eack { PacketType::Eack } else { PacketType::Back };
+        self.headers().start_report(out, kind, report, now);
+        out.own_request = 0;
+        out.own_data = 0;
+        if eack {
+            let (data, request) = (&self.delivery.data().rx, &self.delivery.request().rx);
+            out.own_request = request.own as u8;
+            out.own_data = data.own as u8;
+            out.data_acknowledged = data.acknowledged.words();
+            out.data_received = data.received.words();
+            out.request = request.received.words()[0];
+            statistics.eacks_sent += 1;
+        } else {
+            statistics.backs_sent += 1;
+        }
+        self.delivery.ack_sent(eack, now.ticks());
+    }
 
     /// Returns the earliest deadline, if any.
     #[inline(always)]
-    fn earliest_deadline(&self) -> Deadline {
+    pub(super) fn earliest_deadline(&self) -> Deadline {
         self.delivery
             .retransmit
             .or_earlier(self.delivery.ack.coalescing)
@@ -176,32 +207,59 @@ impl Connection {
             .or_earlier(self.congestion.pacing)
     }
 
-    /// Reports the earliest deadline if no deadline as early is filed with the wheel, or if the step wants it
-    /// reported in any case. Only the engine can write to the wheel.
-    #[inline(always)]
-    pub(super) fn report_deadline(&self, s: &mut Step, now: FalconTime) -> Deadline {
-        let wanted = core::mem::replace(&mut s.output.report.file, 0) != 0;
-        let Some(at) = self.earliest_deadline().time() else { return Deadline::NONE };
-        if let Some(filed) = self.service.filed.time()
-            && at.reached(filed)
-            && !wanted
-        {
-            return Deadline::NONE;
-        }
-        s.output.report.file = 1;
-        s.output.report.deadline_in = if now.reached(at) { Ticks(0) } else { at.since(now) };
-        Deadline::at(at)
+    /// Lets every timer that runs be due at `time`. A deadline that passed half a wrap ago looks like one far ahead. Each
+    /// timer finds out again what is due, and runs on for the rest.
+    #[inline(never)]
+    pub(super) fn hasten_timers(&mut self, time: FalconTime) {
+        let Self { delivery, target, initiator, congestion, .. } = self;
+        delivery.retransmit = delivery.retransmit.moved_to(time);
+        delivery.ack.coalescing = delivery.ack.coalescing.moved_to(time);
+        target.rnr_timer = target.rnr_timer.moved_to(time);
+        initiator.timer = initiator.timer.moved_to(time);
+        congestion.pacing = congestion.pacing.moved_to(time);
     }
+}
 
-    /// Files the earliest deadline with the wheel if it is earlier than the filed one.
-    #[inline(always)]
-    pub(super) fn file_deadline(&mut self, s: &mut Step, now: FalconTime) {
-        if self.state != State::Open {
-            return;
-        }
-        let deadline = self.report_deadline(s, now);
-        if deadline.is_armed() {
-            self.service.filed = deadline;
-        }
+/// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).
+#[inline(never)]
+pub(super) fn nack(entry: &mut Entry, s: &mut Step, refusal: Refusal, now: Picoseconds) {
+    let Entry { connection: c, tables, .. } = entry;
+    tables.statistics.nacks_sent += 1;
+    let report = (c.occupancy.level_with(s.input.rx_buffer_level), c.congestion.cc_metadata);
+    let out = &mut s.output.packet;
+    c.headers().start_report(out, PacketType::Nack, report, now);
+    out.psn = s.input.packet.psn;
+    out.nack_window = (s.input.packet.kind == PacketType::PullRequest) as u8;
+    out.nack_code = refusal.code;
+    out.ulp_code = refusal.ulp_code;
+    out.rnr_timeout_code = refusal.rnr_timeout_code;
+    c.delivery.bases_piggybacked();
+}
+
+/// Reports `deadline`, the earliest of a connection, if none as early is filed with the wheel, or if it is `wanted` in any
+/// case. Only the engine can write to the wheel.
+#[inline(always)]
+pub(super) fn report_deadline(
+    report: &mut Report,
+    service: &mut Service,
+    (deadline, wanted): (Deadline, bool),
+    now: Picoseconds,
+) -> Deadline {
+    let Some(at) = deadline.time() else {
+        service.since = 0;
+        return Deadline::NONE;
+    };
+    if service.since == 0 {
+        service.since = Service::coarse(now);
     }
+    let now = now.ticks();
+    if let Some(filed) = service.filed.time()
+        && at.reached(filed)
+        && !wanted
+    {
+        return Deadline::NONE;
+    }
+    report.file = 1;
+    report.deadline_in = if now.reached(at) { Ticks(0) } else { at.since(now) };
+    deadline
 }

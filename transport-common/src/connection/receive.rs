@@ -2,13 +2,14 @@
 
 use super::acknowledgement::{Owner, Reporter};
 use super::application::Application;
-use super::{Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests, sender};
+use super::{Endpoint, Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests, sender};
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{self, AckVerdict, Arrival, Round, Window};
 use crate::queues::Queues;
+use crate::security::{Security, SecurityDrops};
 use crate::transaction::{CompletionCode, Held};
-use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
+use crate::ulp::{AnswerKind, AnswerVerdict, UlpCode, Verb};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
@@ -19,7 +20,10 @@ impl Entry {
     #[inline(always)]
     pub fn on_packet<Q: Queues>(&mut self, s: &mut Step, queues: &Q, now: Picoseconds) {
         s.begin();
-        if let Some(reason) = self.refuse_packet(&s.input.packet, now) {
+        let Self { connection: c, tables, .. } = &mut *self;
+        let ends = (c.state, &mut c.endpoint);
+        let refused = &mut tables.statistics.refused;
+        if let Some(reason) = refuse(ends, &mut c.security, refused, &s.input.packet, now) {
             return s.output.report.raised.raise(reason);
         }
         Q::in_place(|| {
@@ -35,36 +39,14 @@ impl Entry {
         }
     }
 
-    /// Does steps 2 to 4 of D-23: state, function, SPI, replay. A refused packet changes only counters.
-    #[inline(always)]
-    fn refuse_packet(&mut self, p: &Packet, now: Picoseconds) -> Option<Counter> {
-        let c = &mut self.connection;
-        if c.state == State::Closed || c.endpoint.local_cid.0 != p.dest_cid {
-            return Some(Counter::DropUnknownCid); // D-50
-        }
-        if c.state != State::Open {
-            return Some(Counter::DropNotAlive); // F-11-18
-        }
-        if !p.kind.is_acknowledgement() && p.dest_function != c.endpoint.local_function {
-            return Some(Counter::DropFunction); // D-15
-        }
-        if let Some(cause) = c.security.check(p, now) {
-            self.tables.statistics.refused.count(cause); // D-59
-            return Some(cause);
-        }
-        c.endpoint.path.vlan = p.vlan; // D-86: the reply carries the same tag
-        c.endpoint.path.vlan_tci = p.vlan_tci;
-        None
-    }
-
     /// Processes BACK, EACK and NACK.
     #[inline(always)]
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
         let Step { input, output, .. } = s;
         let packet = &input.packet;
-        let owner = Owner { entry: self, queues };
-        let mut reporter = Reporter { owner, packet, output, now, is_new: false };
-        match packet_delivery::acknowledge_explicit(&mut reporter, packet, now) {
+        let mut owner = Owner { entry: self, queues };
+        let mut reporter = Reporter { packet, output, now, is_new: false };
+        match packet_delivery::acknowledge_explicit(&mut owner, &mut reporter, packet, now) {
             Ok(late) => output.event.eack_drop |= (late && packet.kind == PacketType::Eack) as u8,
             Err(AckVerdict::Stale) => output.report.raised.raise(Counter::AckStale),
             Err(_) => output.report.raised.raise(Counter::AckInvalid),
@@ -102,7 +84,8 @@ impl Entry {
                 self.connection.delivery.acknowledge_resync_again(asks, ticks);
                 if window == Window::Request {
                     // A Pull Request is acknowledged on receipt, so it may still be held.
-                    requests::end_held_pull(self, s);
+                    let (c, requests) = (&mut self.connection, &mut self.tables.requests);
+                    requests::end_held_pull(&mut c.target, requests, &mut c.occupancy, s);
                 }
             }
             Arrival::Beyond => {
@@ -134,16 +117,13 @@ impl Entry {
         let ack_request = s.input.packet.ack_request != 0;
         let Some(t) = c.initiator.waiting_pull(&mut tables.transactions, rsn) else {
             s.output.report.raised.raise(Counter::DropPullDataUnknown);
-            return c.acknowledge_data(psn, ack_request, now.ticks());
+            return c.receiver().acknowledge_data(psn, ack_request, now.ticks());
         };
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
         queues.load_work_request(t.work, &mut s.work_request);
-        let verdict = if s.input.packet.protocol == c.endpoint.protocol.number() {
-            rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request, c.responder.memory())
-        } else {
-            AnswerVerdict::Misfit
-        };
+        let (own, number, memory) = (c.endpoint.protocol, s.input.packet.protocol, c.responder.memory());
+        let verdict = own.check_answer(number, op, Verb(t.opcode), t.length, &s.work_request, memory);
         let work = &mut s.output.work;
         t.length = op.length;
         match verdict {
@@ -154,7 +134,7 @@ impl Entry {
         work.place.memory_offset = s.work_request.local_offset;
         work.length = op.length;
         work.value = op.swap_or_add;
-        c.acknowledge_data(psn, ack_request, now.ticks());
+        c.receiver().acknowledge_data(psn, ack_request, now.ticks());
         let end = match verdict {
             AnswerVerdict::Error => (CompletionCode::Ack, op.code.0, true), // D-45
             AnswerVerdict::Misfit => (CompletionCode::OperationError, 0, true),
@@ -216,4 +196,31 @@ impl Entry {
             sender::reply(self, s, queues, now);
         }
     }
+}
+
+/// Does steps 2 to 4 of D-23: state, function, SPI, replay. A refused packet changes only counters.
+#[inline(always)]
+fn refuse(
+    (state, endpoint): (State, &mut Endpoint),
+    security: &mut Security,
+    refused: &mut SecurityDrops,
+    p: &Packet,
+    now: Picoseconds,
+) -> Option<Counter> {
+    if state == State::Closed || endpoint.local_cid.0 != p.dest_cid {
+        return Some(Counter::DropUnknownCid); // D-50
+    }
+    if state != State::Open {
+        return Some(Counter::DropNotAlive); // F-11-18
+    }
+    if !p.kind.is_acknowledgement() && p.dest_function != endpoint.local_function {
+        return Some(Counter::DropFunction); // D-15
+    }
+    if let Some(cause) = security.check(p, now) {
+        refused.count(cause); // D-59
+        return Some(cause);
+    }
+    endpoint.path.vlan = p.vlan; // D-86: the reply carries the same tag
+    endpoint.path.vlan_tci = p.vlan_tci;
+    None
 }

@@ -1,17 +1,18 @@
 //! Processing of the peer's requests: order, the ULP, receive cells.
 
 use super::application::Application;
-use super::outgoing::Refusal;
-use super::{Entry, Step, WorkKind};
+use super::outgoing::{Refusal, nack};
+use super::{Entry, Report, Step, TRANSACTIONS, Work, WorkKind};
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::Window;
 use crate::queues::Queues;
+use crate::resources::Occupancy;
 use crate::transaction::{
-    Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
+    Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, Target, TargetRequest,
 };
-use crate::ulp::rdma::{Answer, AnswerKind, Atomic, PullVerdict, PushVerdict, UlpCode};
-use crate::units::Picoseconds;
+use crate::ulp::{Answer, AnswerKind, Atomic, Protocol, PullVerdict, PushVerdict, Responder, UlpCode};
+use crate::units::{FalconTime, Picoseconds};
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
 
@@ -53,7 +54,7 @@ pub(super) fn on_request(
             // D-53: a protocol error. The packet is acknowledged, because its sender would otherwise repeat it for
             // ever.
             s.output.report.raised.raise(Counter::DropRsn);
-            c.acknowledge(window, psn, false, now.ticks());
+            c.receiver().acknowledge(window, psn, false, now.ticks());
         }
     }
 }
@@ -121,26 +122,30 @@ pub(super) fn on_resync(
     if c.delivery.lane(window).rx.is_acknowledged(psn) {
         c.delivery.acknowledge_resync_again(p.ack_request != 0, now.ticks());
     } else {
-        c.acknowledge(window, psn, true, now.ticks()); // at once: its sender waits for it (D-25)
+        c.receiver().acknowledge(window, psn, true, now.ticks()); // at once: its sender waits for it (D-25)
     }
-    cells_changed(entry, s);
+    cells_changed(&mut c.occupancy, &c.target, s);
 }
 
 /// Ends the held Pull Request that an old Resync stands for.
 #[inline(never)]
-pub(super) fn end_held_pull(entry: &mut Entry, s: &mut Step) {
-    let Entry { connection: c, tables, .. } = entry;
+pub(super) fn end_held_pull(
+    target: &mut Target,
+    requests: &mut [TargetRequest; TRANSACTIONS],
+    occupancy: &mut Occupancy,
+    s: &mut Step,
+) {
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
-    let key = c.target.key(rsn, psn, true);
-    let request = &tables.requests[key as usize & (super::TRANSACTIONS - 1)];
+    let key = target.key(rsn, psn, true);
+    let request = &requests[key as usize & (TRANSACTIONS - 1)];
     let kept = matches!(request.state, RequestState::Held | RequestState::Rnr);
     if !kept || request.rsn != rsn || request.psn != psn {
         return;
     }
-    if let Some(cell) = c.target.resync(&mut tables.requests, rsn, psn, true) {
+    if let Some(cell) = target.resync(requests, rsn, psn, true) {
         s.output.report.free_cell = cell;
         s.output.report.wake = 1;
-        cells_changed(entry, s);
+        cells_changed(occupancy, target, s);
     }
 }
 
@@ -172,7 +177,9 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
                 work.value = op.swap_or_add;
                 work.compare = op.compare;
             }
-            PullVerdict::NotReady => pull_not_ready(entry, s, now),
+            PullVerdict::NotReady => {
+                pull_not_ready(&mut c.target, &mut entry.tables.requests, work, now.ticks());
+            }
         }
         return;
     }
@@ -196,12 +203,12 @@ pub(super) fn placed(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
     c.responder.placed(&s.input.operation, rsn, &work.place, Application(queues));
     entry.tables.statistics.bytes_received += s.input.operation.length as u64;
-    c.acknowledge_data(psn, p.ack_request != 0, now.ticks());
+    c.receiver().acknowledge_data(psn, p.ack_request != 0, now.ticks());
     c.target.delivered(work.key, rsn, false);
     if work.held != 0 {
         queues.set_receive_wanted(c.target.waits_for_ulp() as u32);
     }
-    request_over(entry, s);
+    request_over(&mut c.target, &mut entry.tables.requests, &mut c.occupancy, s);
 }
 
 /// Queues the response to a pull. The Pull Data is sent in the order of the requests (8.5.3.2).
@@ -216,7 +223,7 @@ pub(super) fn answered(
     let (p, op, work) = (&s.input.packet, &s.input.operation, &s.output.work);
     let rsn = Rsn(p.rsn);
     if work.held == 0 {
-        c.mark_received(Window::Request, Psn(p.psn), p.ack_request != 0, now.ticks());
+        c.receiver().mark_received(Window::Request, Psn(p.psn), p.ack_request != 0, now.ticks());
     }
     let answer = match kind {
         // If the payload is not a valid operation, no fields of it were parsed.
@@ -228,7 +235,7 @@ pub(super) fn answered(
     };
     c.target.answer(&mut entry.tables.responses, rsn, answer);
     c.target.delivered(work.key, rsn, true);
-    request_over(entry, s);
+    request_over(&mut c.target, &mut entry.tables.requests, &mut c.occupancy, s);
 }
 
 /// Completes a push in error for the ULP (F-8.5.3.5-1). Its table entry waits for the peer's Resync.
@@ -238,7 +245,7 @@ pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picosecond
     let (p, work) = (&s.input.packet, &s.output.work);
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
     if work.held == 0 {
-        c.mark_received(Window::Data, psn, false, now.ticks());
+        c.receiver().mark_received(Window::Data, psn, false, now.ticks());
     }
     c.target.delivered(work.key, rsn, false);
     let end = (code, RequestFlags::empty());
@@ -246,7 +253,8 @@ pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picosecond
     s.output.report.free_cell = cell;
     s.output.work.held = 0;
     nack(entry, s, Refusal::error(code), now);
-    cells_changed(entry, s);
+    let c = &mut entry.connection;
+    cells_changed(&mut c.occupancy, &c.target, s);
 }
 
 /// Refuses a request for a ULP that does not know the connection. A push is refused with an invalid CID, and its
@@ -261,17 +269,18 @@ fn unknown(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
     s.output.report.raised.raise(Counter::DropProtocol);
     if work.held == 0 {
         let window = if pull { Window::Request } else { Window::Data };
-        c.mark_received(window, psn, pull && p.ack_request != 0, now.ticks());
+        c.receiver().mark_received(window, psn, pull && p.ack_request != 0, now.ticks());
     }
     c.target.delivered(work.key, rsn, pull);
     if pull {
-        return request_over(entry, s);
+        return request_over(&mut c.target, &mut entry.tables.requests, &mut c.occupancy, s);
     }
     let end = (0, RequestFlags::FOREIGN);
     s.output.report.free_cell = c.target.errored(&mut entry.tables.requests, work.key, (rsn, psn), end);
     s.output.work.held = 0;
     nack(entry, s, Refusal::INVALID_CID, now);
-    cells_changed(entry, s);
+    let c = &mut entry.connection;
+    cells_changed(&mut c.occupancy, &c.target, s);
 }
 
 /// Processes an RNR of the ULP for a push: the push is kept in a receive cell and NACKed (D-42, D-43).
@@ -284,7 +293,7 @@ pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, n
     let work = &mut s.output.work;
     let code = if work.held != 0 {
         let code = c.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
-        ask_for_receive(c, s, queues);
+        ask_for_receive(c.endpoint.protocol, &c.responder, &mut c.target, &mut s.output.report, queues);
         code
     } else {
         work.kind = WorkKind::Hold;
@@ -297,10 +306,14 @@ pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, n
 /// Processes an RNR of the ULP for a pull: the pull is kept in a receive cell, and the ULP gets it again when the time
 /// is over. Its initiator learns nothing of that (F-6.4-2, F-8.5.3.4-2, F-11-32).
 #[inline(never)]
-fn pull_not_ready(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
-    let work = &mut s.output.work;
+fn pull_not_ready(
+    target: &mut Target,
+    requests: &mut [TargetRequest; TRANSACTIONS],
+    work: &mut Work,
+    now: FalconTime,
+) {
     if work.held != 0 {
-        entry.connection.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
+        target.not_ready(requests, work.key, now);
     } else {
         work.kind = WorkKind::Hold;
         work.rnr = 1;
@@ -338,51 +351,60 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
     c.target.held(&mut entry.tables.requests, work.key, request);
     entry.tables.statistics.held += 1;
     let window = if pull { Window::Request } else { Window::Data };
-    c.mark_received(window, psn, ack_request, now.ticks());
+    c.receiver().mark_received(window, psn, ack_request, now.ticks());
     c.occupancy.changed(c.target.held, s.input.cells_in_use + 1);
     s.output.report.wake = 1;
     if work.rnr != 0 {
         c.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
         if !pull {
-            ask_for_receive(c, s, queues);
+            ask_for_receive(c.endpoint.protocol, &c.responder, &mut c.target, &mut s.output.report, queues);
         }
     }
 }
 
 /// Ends the current request: frees its table entry and its receive cell, if it was held.
 #[inline(always)]
-pub(super) fn request_over(entry: &mut Entry, s: &mut Step) {
+fn request_over(
+    target: &mut Target,
+    requests: &mut [TargetRequest; TRANSACTIONS],
+    occupancy: &mut Occupancy,
+    s: &mut Step,
+) {
     if s.output.work.held != 0 {
-        s.output.report.free_cell =
-            entry.connection.target.free(&mut entry.tables.requests, s.output.work.key);
+        s.output.report.free_cell = target.free(requests, s.output.work.key);
         s.output.work.held = 0;
-        cells_changed(entry, s);
+        cells_changed(occupancy, target, s);
     }
-    if entry.connection.target.held != 0 {
+    if target.held != 0 {
         s.output.report.wake = 1; // the next request in order may wait in a cell
     }
 }
 
 /// Updates the occupancy if the step gives a cell back.
 #[inline(always)]
-pub(super) fn cells_changed(entry: &mut Entry, s: &Step) {
+fn cells_changed(occupancy: &mut Occupancy, target: &Target, s: &Step) {
     if s.output.report.free_cell != NO_CELL {
-        let c = &mut entry.connection;
-        c.occupancy.changed(c.target.held, s.input.cells_in_use.saturating_sub(1));
+        occupancy.changed(target.held, s.input.cells_in_use.saturating_sub(1));
     }
 }
 
 /// Asks the application to ring the doorbell when it posts a receive or takes completions, because the ULP waits for a
 /// receive whose completion has a place. Then checks again: the application may have done so just before.
 #[inline(always)]
-fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues) {
-    if !c.endpoint.protocol.receives() {
+fn ask_for_receive(
+    protocol: Protocol,
+    responder: &Responder,
+    target: &mut Target,
+    report: &mut Report,
+    queues: &impl Queues,
+) {
+    if !protocol.receives() {
         return;
     }
     queues.set_receive_wanted(1);
-    if c.responder.is_ready(Application(queues)) {
-        c.target.ulp_ready();
-        s.output.report.wake = 1;
+    if responder.is_ready(Application(queues)) {
+        target.ulp_ready();
+        report.wake = 1;
     }
 }
 
@@ -398,11 +420,4 @@ fn no_room(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
     if entry.tables.delivery.nack.send_resource_nack(now.ticks(), apart) || head_of_line {
         nack(entry, s, Refusal::NO_ROOM, now);
     }
-}
-
-/// Sends a NACK for the packet in the step's input.
-#[inline(always)]
-fn nack(entry: &mut Entry, s: &mut Step, refusal: Refusal, now: Picoseconds) {
-    entry.tables.statistics.nacks_sent += 1;
-    entry.connection.nack(s, refusal, now);
 }

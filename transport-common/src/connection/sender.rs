@@ -2,14 +2,16 @@
 //! it.
 
 use super::application::Application;
-use super::{Connection, Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
+use super::outgoing::report_deadline;
+use super::{
+    Connection, Entry, Outgoing, PACKETS, Report, Service, Serviced, State, Statistics, Step, WorkKind,
+};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
-use crate::ids::Rsn;
-use crate::packet_delivery::{Cause, Delivery, PacketFlags, TxPacket, Window};
+use crate::ids::{Psn, Rsn};
+use crate::packet_delivery::{Cause, Delivery, PacketDelivery, PacketFlags, TxPacket, Window, packet_index};
 use crate::queues::Queues;
-use crate::transaction::{CompletionCode, Kind, TRANSACTIONS, Transaction};
-use crate::ulp::rdma;
+use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction};
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
@@ -24,20 +26,46 @@ pub(super) fn service_open<Q: Queues>(
 ) -> Serviced {
     let c = &mut entry.connection;
     if !c.initiator.is_consistent() {
-        return give_up(c, s);
+        return give_up(&mut c.state, &mut c.initiator, &mut s.output.report);
     }
     if entry.settings.is_pending() {
         entry.settings.take();
         c.congestion.apply_settings(&entry.settings.in_force);
     }
     if s.input.has_outcome != 0 {
-        c.on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
+        c.control().on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
     }
-    run_timers(entry, queues, now.ticks());
-    let c = &mut entry.connection;
+    let timers_at = c.service.timers_run_at(now);
+    if timers_at != now {
+        c.hasten_timers(timers_at.ticks());
+    }
+    if c.delivery.retransmit.is_due(timers_at.ticks()) {
+        on_retransmission_timer(entry, timers_at.ticks().0);
+    }
+    let Entry { connection: c, tables, .. } = &mut *entry;
+    if c.target.rnr_timer.is_due(timers_at.ticks()) {
+        c.target.on_rnr_timer(&tables.requests, timers_at.ticks());
+    }
+    if c.initiator.timer.is_due(timers_at.ticks()) {
+        c.initiator.on_timer(&mut tables.transactions, Application(queues), timers_at.ticks());
+    }
+    if c.congestion.pacing.is_due(timers_at.ticks()) {
+        c.congestion.pacing = Deadline::NONE;
+    }
+    if c.service.is_behind(now) {
+        // Nothing is sent before the timers have caught up. They end one transaction at a time. The time is computed again,
+        // because a register for it would be spilled in every service.
+        let timers_at = c.service.timers_run_at(now);
+        if !c.initiator.timer.is_due(timers_at.ticks()) {
+            c.service.since = Service::coarse(timers_at);
+        }
+        s.output.report.wake = 1;
+        return Serviced::Done;
+    }
+    c.service.since = 0; // until the step reports a timer that runs on
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
-        c.initiator.retry(&mut entry.tables.transactions, Application(queues));
+        c.initiator.retry(&mut tables.transactions, Application(queues));
         s.output.report.wake = c.initiator.completions_blocked;
     }
     // Own transactions that have ended take places in the completion queue first.
@@ -47,16 +75,17 @@ pub(super) fn service_open<Q: Queues>(
     }
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
+    let Entry { connection: c, tables, .. } = &mut *entry;
     if raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::DropXlr) {
-        let Entry { connection: c, tables, .. } = &mut *entry;
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    entry.connection.service.fruitless = !useful as u16;
-    if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
+    c.service.fruitless = !useful as u8;
+    let wants = |requests| wants_service(&c.delivery, &c.target, requests, &c.initiator, queues);
+    if useful && (c.delivery.ack.pending != 0 || wants(&tables.requests)) {
         s.output.report.wake = 1;
     }
-    if entry.connection.state != State::Open {
+    if c.state != State::Open {
         s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
@@ -65,11 +94,11 @@ pub(super) fn service_open<Q: Queues>(
 /// Ends a connection whose table of transactions is broken, which no step can do: rather a dead connection than one that
 /// sends what nobody posted.
 #[inline(never)]
-fn give_up(c: &mut Connection, s: &mut Step) -> Serviced {
-    s.output.report.raised.raise(Counter::TransactionTableBroken);
-    s.output.report.wake = 1;
-    c.initiator.set_back();
-    c.state = State::Fatal;
+fn give_up(state: &mut State, initiator: &mut Initiator, report: &mut Report) -> Serviced {
+    report.raised.raise(Counter::TransactionTableBroken);
+    report.wake = 1;
+    initiator.set_back();
+    *state = State::Fatal;
     Serviced::Done
 }
 
@@ -102,53 +131,38 @@ pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
     }
 }
 
-#[inline(always)]
-pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
-    if entry.connection.delivery.retransmit.is_due(now) {
-        on_retransmission_timer(entry, now.0);
-    }
-    let Entry { connection: c, tables, .. } = entry;
-    if c.target.rnr_timer.is_due(now) {
-        c.target.on_rnr_timer(&tables.requests, now);
-    }
-    if c.initiator.timer.is_due(now) {
-        c.initiator.on_timer(&mut tables.transactions, Application(queues), now);
-    }
-    if c.congestion.pacing.is_due(now) {
-        c.congestion.pacing = Deadline::NONE;
-    }
-}
-
 walked_once! {
     /// Lets packet delivery find the packets that timed out. If one is exhausted, the connection fails (F-11-6), and
     /// the initiator learns which transactions were in exhausted packets.
     fn on_retransmission_timer(entry: &mut Entry; now: u32) -> () {
-        expire(entry, FalconTime(now));
+        let Entry { connection: c, tables, .. } = entry;
+        let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
+        let [mut data, mut request] = delivery.on_timer(&c.congestion, FalconTime(now));
+        if !data.or(request).is_zero() {
+            c.state = State::Fatal;
+            let packets = &tables.delivery.packets;
+            let (data_base, request_base) = (c.delivery.data().tx.base, c.delivery.request().tx.base);
+            note_exhausted(&packets[0], data_base, &mut data, &mut c.initiator, &mut tables.transactions);
+            note_exhausted(&packets[1], request_base, &mut request, &mut c.initiator, &mut tables.transactions);
+        }
     }
 }
 
-#[inline(always)]
-fn expire(entry: &mut Entry, now: FalconTime) {
-    let Entry { connection: c, tables, .. } = entry;
-    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
-    let [mut data, mut request] = delivery.on_timer(&c.congestion, now);
-    if !data.or(request).is_zero() {
-        c.state = State::Fatal;
-        note_exhausted(entry, Window::Data, &mut data);
-        note_exhausted(entry, Window::Request, &mut request);
-    }
-}
-
+/// Tells the initiator of the exhausted packets of one window, which begins at `base`.
 #[inline(never)]
-fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) {
-    let Entry { connection: c, tables, .. } = entry;
-    let base = c.delivery.lane(window).tx.base;
+fn note_exhausted(
+    packets: &[TxPacket; PACKETS],
+    base: Psn,
+    exhausted: &mut Bitmap128,
+    initiator: &mut Initiator,
+    transactions: &mut [Transaction; TRANSACTIONS],
+) {
     while let Some(offset) = exhausted.take_lowest() {
         bounded!();
-        let packet = tables.delivery.packet(window, base.add(offset));
+        let packet = &packets[packet_index(base.add(offset))];
         // Pull Data carries the peer's RSN, not one of ours.
         if !packet.is_response() {
-            c.initiator.exhausted(&mut tables.transactions, packet.rsn, packet.resync_code);
+            initiator.exhausted(transactions, packet.rsn, packet.resync_code);
         }
     }
 }
@@ -156,7 +170,7 @@ fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) 
 /// Chooses what to send, in the order of F-8.3 and D-29: an acknowledgement, a retransmission, a held request to
 /// deliver, then new packets of initiator and target alternately.
 #[inline(always)]
-pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
+fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
     let Entry { connection: c, tables, .. } = entry;
     if c.delivery.ack_is_due(now.ticks()) {
         c.send_ack(&mut tables.statistics, s, now);
@@ -169,35 +183,39 @@ pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now
     if entry.next_held().is_some() {
         return Serviced::Held;
     }
-    let c = &mut entry.connection;
+    let Entry { connection: c, tables, .. } = &mut *entry;
     if paced {
-        if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
-            entry.tables.statistics.paced += 1;
+        if has_packet_to_send(&c.delivery, &c.target, &c.initiator, queues)
+            && c.congestion.wait_for_departure()
+        {
+            tables.statistics.paced += 1;
         }
-        let Entry { connection: c, tables, .. } = entry;
         c.initiator.wait(&mut tables.transactions, Application(queues), now.ticks());
         return Serviced::Nothing;
     }
     let target_first = c.service.target_next != 0;
-    c.service.target_next = !target_first as u32;
-    let sent = (target_first && send_response(entry, s, now))
+    c.service.target_next = !target_first as u16;
+    let responds = c.target.has_response();
+    let sent = (target_first && responds && send_response(entry, s, now))
         || Q::in_place(|| send_request(entry, s, queues, now))
-        || (!target_first && send_response(entry, s, now));
+        || (!target_first && responds && send_response(entry, s, now));
     if sent { Serviced::Done } else { Serviced::Nothing }
 }
 
 /// Returns whether a reliable packet waits to be sent, if the gate lets it pass.
 #[inline(always)]
-pub(super) fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
-    let c = &entry.connection;
-    c.delivery.has_retransmissions()
-        || c.target.has_response()
-        || c.initiator.has_new_work(Application(queues))
+fn has_packet_to_send(
+    delivery: &PacketDelivery,
+    target: &Target,
+    initiator: &Initiator,
+    queues: &impl Queues,
+) -> bool {
+    delivery.has_retransmissions() || target.has_response() || initiator.has_new_work(Application(queues))
 }
 
 /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
 #[inline(always)]
-pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
     let Entry { connection: c, tables, .. } = entry;
     let sends = Application(queues);
     let gate = c.congestion.gate();
@@ -214,12 +232,11 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     let kind = if matches!(next.kind, Kind::Pull) { PacketType::PullRequest } else { PacketType::PushData };
     if next.skipped {
         c.initiator.skipped_sent(&mut tables.transactions, sends, rsn);
-        s.output.packet.resync_code = ResyncCode::TRANSACTION_TIMED_OUT;
-        send_skip(entry, s, (rsn, kind), now);
+        send_skip(entry, s, Skip { rsn, kind, code: ResyncCode::TRANSACTION_TIMED_OUT }, now);
         return true;
     }
     queues.load_work_request(next.work, &mut s.work_request);
-    let mut label = rdma::label(&s.work_request);
+    let mut label = s.work_request.label();
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, (rsn, next.work), label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
@@ -234,8 +251,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
         s.output.report.wake = 1;
         c.initiator.complete(&mut tables.transactions, sends, rsn, (code, 0, false));
         if c.initiator.ordered != 0 {
-            s.output.packet.resync_code = resync;
-            send_skip(entry, s, (rsn, kind), now);
+            send_skip(entry, s, Skip { rsn, kind, code: resync }, now);
             return true;
         }
         return false;
@@ -251,7 +267,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
 
 /// Books and starts a reliable packet that is sent for the first time: PSN, timer, AR (F-9.1.3).
 #[inline(always)]
-pub(super) fn send_new(
+fn send_new(
     entry: &mut Entry,
     out: &mut Outgoing,
     packet: TxPacket,
@@ -260,42 +276,45 @@ pub(super) fn send_new(
 ) {
     let Entry { connection: c, tables, .. } = entry;
     c.congestion.departed(now);
-    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
     let (window, psn) = delivery.send(packet, &c.congestion, now.ticks());
     tables.statistics.packets_sent += 1;
-    c.start_reliable(out, kind, (window, psn, packet.rsn), now);
+    c.headers().start_reliable(out, kind, (window, psn, packet.rsn), now);
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
+}
+
+/// A request that ended before it was sent.
+#[derive(Clone, Copy)]
+struct Skip {
+    rsn: Rsn,
+    kind: PacketType,
+    code: ResyncCode,
 }
 
 /// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
 /// connection has to pass its RSN (D-47).
 #[inline(never)]
-fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, PacketType), now: Picoseconds) {
+fn send_skip(entry: &mut Entry, s: &mut Step, skip: Skip, now: Picoseconds) {
     let packet = TxPacket {
-        rsn,
+        rsn: skip.rsn,
         last_sent: now.ticks(),
-        kind,
+        kind: skip.kind,
         flags: PacketFlags::RESYNC | PacketFlags::RESYNC_SENT,
-        resync_code: s.output.packet.resync_code,
+        resync_code: skip.code,
         ..TxPacket::default()
     };
     send_new(entry, &mut s.output.packet, packet, (PacketType::Resync, false), now);
     let out = &mut s.output.packet;
     out.ack_request = 0;
-    out.resync_code = packet.resync_code;
-    out.resync_type = packet.kind;
+    out.resync_code = skip.code;
+    out.resync_type = skip.kind;
     entry.tables.statistics.resyncs_sent += 1;
 }
 
-/// Sends the oldest response that is ready, if no retransmission of Pull Data comes first and the gate is open
+/// Sends the oldest response, which is ready, if no retransmission of Pull Data comes first and the gate is open
 /// (F-9.1.2-2).
-#[inline(always)]
-pub(super) fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
-    entry.connection.target.has_response() && send_next_response(entry, s, now)
-}
-
 #[inline(never)]
-pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
+fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
     let Entry { connection: c, tables, .. } = entry;
     let data = &c.delivery.data().tx;
     if !data.retransmit.and(data.pull_data).is_zero()
@@ -316,9 +335,9 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
 
 /// Sends the next retransmission, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
 #[inline(never)]
-pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
     let Entry { connection: c, tables, .. } = entry;
-    let delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
     let Some(resend) = delivery.next_retransmission(c.congestion.gate()) else {
         return false;
     };
@@ -328,7 +347,7 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
         read_again(c, &mut tables.transactions, s, queues, rsn);
     }
     let (initiator, transactions) = (&c.initiator, &tables.transactions);
-    let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+    let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
     let again = delivery.book_retransmission(resend, &c.congestion, now.ticks(), |rsn| {
         initiator.is_retained(transactions, rsn)
     });
@@ -342,20 +361,20 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     let (packet, out) = (&again.packet, &mut s.output.packet);
     let at = (resend.window, resend.psn, packet.rsn);
     if let Some(code) = packet.resync() {
-        c.start_reliable(out, PacketType::Resync, at, now);
+        c.headers().start_reliable(out, PacketType::Resync, at, now);
         out.resync_code = code;
         out.resync_type = packet.kind;
         return true;
     }
     let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
     if packet.is_response() {
-        c.start_reliable(out, PacketType::PullData, at, now);
+        c.headers().start_reliable(out, PacketType::PullData, at, now);
         let answer = &tables.responses[packet.response as usize & (super::RESPONSES - 1)].answer;
         protocol.response_payload(answer, peer, &mut out.ulp);
     } else {
         let pull = resend.window == Window::Request;
         let kind = if pull { PacketType::PullRequest } else { PacketType::PushData };
-        c.start_reliable(out, kind, at, now);
+        c.headers().start_reliable(out, kind, at, now);
         out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     }
     let last = !packet.is_response() && !c.delivery.has_retransmissions();
@@ -398,32 +417,42 @@ fn read_again(
 #[inline(always)]
 pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
-    if !busy && !send_response(entry, s, now) && entry.connection.delivery.ack_is_due(now.ticks()) {
-        entry.connection.send_ack(&mut entry.tables.statistics, s, now);
+    let responds = !busy && entry.connection.target.has_response() && send_response(entry, s, now);
+    let Entry { connection: c, tables, .. } = entry;
+    if !busy && !responds && c.delivery.ack_is_due(now.ticks()) {
+        c.send_ack(&mut tables.statistics, s, now);
     }
     s.output.work.kind = WorkKind::None;
-    if entry.connection.delivery.ack.pending != 0 {
+    let mut file = false;
+    if c.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
         if out.present == 0 || out.kind != PacketType::PullData {
             s.output.report.wake = 1;
-        } else if entry.connection.delivery.ask_for_frame() {
+        } else if c.delivery.ask_for_frame() {
             out.ack_request = 1;
-            s.output.report.file = 1;
+            file = true;
         }
     }
-    s.output.report.wake |= wants_service(entry, queues) as u8;
-    entry.connection.report_deadline(s, now.ticks());
+    s.output.report.wake |=
+        wants_service(&c.delivery, &c.target, &tables.requests, &c.initiator, queues) as u8;
+    let deadline = (c.earliest_deadline(), file);
+    report_deadline(&mut s.output.report, &mut c.service, deadline, now);
 }
 
-/// Returns whether the engine could have work for this connection other than an ACK, independent of the time.
+/// Returns whether the engine could have work for a connection other than an ACK, independent of the time.
 #[inline(always)]
-fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
-    let c = &entry.connection;
-    c.initiator.completions_blocked != 0
-        || has_packet_to_send(entry, queues)
-        || c.target.has_due()
-        || c.target.may_have_next()
-        || c.target.is_next_consumed(&entry.tables.requests)
+fn wants_service(
+    delivery: &PacketDelivery,
+    target: &Target,
+    requests: &[TargetRequest; TRANSACTIONS],
+    initiator: &Initiator,
+    queues: &impl Queues,
+) -> bool {
+    initiator.completions_blocked != 0
+        || has_packet_to_send(delivery, target, initiator, queues)
+        || target.has_due()
+        || target.may_have_next()
+        || target.is_next_consumed(requests)
 }
 
 #[inline(always)]

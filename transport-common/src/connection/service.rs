@@ -1,11 +1,52 @@
 //! The service of a connection by the engine: the steps of the transmit pipeline.
 
-use super::{Entry, Outgoing, Serviced, State, Step, sender};
+use super::outgoing::report_deadline;
+use super::{Entry, Outgoing, Service, Serviced, State, Step, sender};
 use crate::ids::Psn;
 use crate::packet_delivery::{Delivery, Window};
 use crate::queues::{Command, Queues};
-use crate::units::{Deadline, Picoseconds};
+use crate::units::{Deadline, PicosecondSpan, Picoseconds, Ticks};
+use crate::verifier::forget;
 use crate::wire::PacketType;
+
+/// The longest time between two runs of the timers of a connection: a quarter of the wrap of their times, 141 s. So what is
+/// due, which may wait for half a wrap, is never confused with what is not.
+const LONGEST_GAP: PicosecondSpan = Ticks(1 << 30).as_picos();
+/// Units of [`Service::since`] in [`LONGEST_GAP`].
+const GAP_UNITS: i32 = (LONGEST_GAP.0 >> Service::UNIT_SHIFT) as i32;
+
+impl Service {
+    /// `since` is in units of 2 to this power picoseconds, 4.3 ms, and wraps with the clock.
+    const UNIT_SHIFT: u32 = 32;
+    /// It only needs some of these bits: it changes every 17.6 s.
+    const FINE_BITS: u32 = 12;
+
+    /// Returns a time as [`Self::since`] has it, rounded down. The lowest bit is set, so it is not 0.
+    #[inline(always)]
+    pub const fn coarse(time: Picoseconds) -> u32 {
+        let unit = Self::UNIT_SHIFT + Self::FINE_BITS;
+        ((time.0 >> unit) << Self::FINE_BITS) as u32 | 1
+    }
+
+    /// Returns whether timers run that no service has seen to for too long: the node was stopped.
+    #[inline(always)]
+    pub(super) fn is_behind(&self, now: Picoseconds) -> bool {
+        // Read back each time, so that the verifier walks what follows once and not for each result.
+        let since = forget(&self.since);
+        since != 0 && Self::coarse(now).wrapping_sub(since) as i32 > GAP_UNITS
+    }
+
+    /// Returns the time by which the timers go in a service at `now`: now, but at most a quarter of a wrap after
+    /// [`Self::since`]. Their times are compared modulo 563 s, and a node may be stopped for longer, while its wire program
+    /// goes on or not. Then the timers catch up in such steps, a step or a part of one in each service.
+    #[inline(always)]
+    pub fn timers_run_at(&self, now: Picoseconds) -> Picoseconds {
+        if !self.is_behind(now) {
+            return now;
+        }
+        Picoseconds((self.since as u64) << Self::UNIT_SHIFT).after(LONGEST_GAP)
+    }
+}
 
 impl Entry {
     /// Services this connection. `fired` is true if the timing wheel caused the service. At most one packet
@@ -29,16 +70,22 @@ impl Entry {
         if c.state != State::Closed && command == Command::CLOSE {
             c.state = State::Closing;
         }
-        c.service.dropping = (command == Command::DROP_REQUESTS) as u16;
+        c.service.dropping = (command == Command::DROP_REQUESTS) as u8;
         if c.state != State::Open {
             sender::wind_up(self, s, queues);
-            self.connection.service.fruitless = (s.output.report.wake == 0) as u16;
+            self.connection.service.fruitless = (s.output.report.wake == 0) as u8;
             return Serviced::Done;
         }
         let serviced = sender::service_open(self, s, queues, now);
         let Self { connection: c, tables, settings } = self;
         c.decide(&mut tables.statistics, s, &settings.in_force, now);
-        c.file_deadline(s, now.ticks());
+        if c.state == State::Open {
+            let deadline = (c.earliest_deadline(), false);
+            let deadline = report_deadline(&mut s.output.report, &mut c.service, deadline, now);
+            if deadline.is_armed() {
+                c.service.filed = deadline;
+            }
+        }
         serviced
     }
 
@@ -60,7 +107,7 @@ impl Entry {
         if !nack && !eack && !back {
             let request = packet.window == Window::Request as u8;
             let window = if request { Window::Request } else { Window::Data };
-            let mut delivery = Delivery { state: &mut c.delivery, tables: &mut tables.delivery };
+            let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
             return delivery.not_sent(window, Psn(packet.psn));
         }
         // Without branches: the compiler would turn them into a table, and the verifier cannot see the bounds of

@@ -3,10 +3,8 @@
 use super::{HEADER_BYTES, Platform, Scratch};
 use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
-use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
-use crate::queues::AccessFlags;
-use crate::ulp::block::{self, COMMAND_LEN, STATUS_LEN};
-use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth, UlpCode};
+use crate::ids::{Cid, Psn, Rsn, Spi};
+use crate::ulp::{AccessFlags, Protocol, UlpCode};
 use crate::verifier::forget;
 use crate::wire::PacketType;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
@@ -14,6 +12,7 @@ use crate::wire::base::BaseHeader;
 use crate::wire::checksum::{pseudo_header_v4, pseudo_header_v6, sum_length, transmit_checksum};
 use crate::wire::cursor::Bytes;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use crate::wire::field::part_mut;
 use crate::wire::ipv4::Ipv4;
 use crate::wire::ipv6::Ipv6;
 use crate::wire::nack::Nack;
@@ -32,10 +31,13 @@ const PSP_AT: usize = UDP_AT + Udp::LEN;
 pub const FALCON_AT: usize = PSP_AT + Psp::LEN;
 /// Offset of the checksum field in the header buffer.
 const CHECKSUM_AT: usize = UDP_AT + 6;
-/// Length of the longest Falcon and ULP headers: an EACK, or a Pull Request with an atomic operation.
+/// Length of the longest Falcon and ULP headers: an EACK, or a request with the longest headers of a ULP.
 const LONGEST_FALCON: usize = 72;
-const _: () =
-    assert!(LONGEST_FALCON >= Eack::LEN && LONGEST_FALCON >= PullRequest::LEN + Bth::LEN + AtomicEth::LEN);
+const _: () = {
+    assert!(LONGEST_FALCON >= Eack::LEN);
+    assert!(LONGEST_FALCON >= PullRequest::LEN + Protocol::LONGEST_HEADERS);
+    assert!(LONGEST_FALCON >= PushData::LEN + Protocol::LONGEST_HEADERS);
+};
 /// Longest frame that the engine can send: the space in a live frame.
 pub const MAX_FRAME_BYTES: u32 = 3408;
 
@@ -45,9 +47,7 @@ const ECT_0: u8 = 2;
 /// Returns `LEN` bytes of the buffer at the constant `AT`.
 #[inline(always)]
 fn at<const AT: usize, const LEN: usize>(header: &mut [u8; HEADER_BYTES]) -> &mut [u8; LEN] {
-    const { assert!(AT + LEN <= HEADER_BYTES) };
-    // SAFETY: the assertion above proves that the range is inside the array.
-    unsafe { &mut *header.as_mut_ptr().add(AT).cast::<[u8; LEN]>() }
+    part_mut::<AT, 0, LEN, HEADER_BYTES>(header)
 }
 
 /// Builds the frame of `s.step.output.packet`. Returns false if the frame is too small or the memory is out of
@@ -91,14 +91,11 @@ pub fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
 /// removed.
 #[inline(always)]
 fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
-    let u = &mut s.step.output.packet.ulp;
+    let packet = &mut s.step.output.packet;
+    let u = &mut packet.ulp;
     match p.region(u.rkey).resolve(u.rkey, AccessFlags::REMOTE_READ, u.address, u.length) {
         Some(offset) => u.memory_offset = offset,
-        None => {
-            u.data_length = 0;
-            let base = if u.extension == Extension::Status { 0 } else { Aeth::ERROR_BASE };
-            u.syndrome = base | UlpCode::ACCESS.0;
-        }
+        None => packet.protocol.refuse_answer(u, UlpCode::ACCESS),
     }
 }
 
@@ -245,15 +242,18 @@ fn put_falcon(s: &mut Scratch) -> u32 {
         let packet =
             PushData { base: base(t, PacketType::PushData), request_length: t.request_length as u16 };
         packet.encode(at::<FALCON_AT, { PushData::LEN }>(header));
-        PushData::LEN as u32 + put_ulp::<{ FALCON_AT + PushData::LEN }>(&t.ulp, header)
+        PushData::LEN as u32
+            + t.protocol.encode::<{ FALCON_AT + PushData::LEN }, HEADER_BYTES>(&t.ulp, header)
     } else if t.kind == PacketType::PullRequest {
         let packet =
             PullRequest { base: base(t, PacketType::PullRequest), request_length: t.request_length as u16 };
         packet.encode(at::<FALCON_AT, { PullRequest::LEN }>(header));
-        PullRequest::LEN as u32 + put_ulp::<{ FALCON_AT + PullRequest::LEN }>(&t.ulp, header)
+        PullRequest::LEN as u32
+            + t.protocol.encode::<{ FALCON_AT + PullRequest::LEN }, HEADER_BYTES>(&t.ulp, header)
     } else if t.kind == PacketType::PullData {
         PullData { base: base(t, PacketType::PullData) }.encode(at::<FALCON_AT, { PullData::LEN }>(header));
-        PullData::LEN as u32 + put_ulp::<{ FALCON_AT + PullData::LEN }>(&t.ulp, header)
+        PullData::LEN as u32
+            + t.protocol.encode::<{ FALCON_AT + PullData::LEN }, HEADER_BYTES>(&t.ulp, header)
     } else if t.kind == PacketType::Resync {
         put_resync(t, header);
         Resync::LEN as u32
@@ -335,70 +335,6 @@ fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
     };
     nack.encode(at::<FALCON_AT, { Nack::LEN }>(header));
     Nack::LEN as u32
-}
-
-/// Writes the ULP's headers at the constant `AT`. Returns their length.
-#[inline(always)]
-fn put_ulp<const AT: usize>(u: &Payload, header: &mut [u8; HEADER_BYTES]) -> u32 {
-    if u.extension == Extension::None {
-        return 0;
-    }
-    if u.extension == Extension::Command {
-        block::command_of(u).encode(at_ulp::<AT, 0, COMMAND_LEN>(header));
-        return COMMAND_LEN as u32;
-    }
-    if u.extension == Extension::Status {
-        block::put_status(u.syndrome, at_ulp::<AT, 0, STATUS_LEN>(header));
-        return STATUS_LEN as u32;
-    }
-    Bth::new(u.bth_opcode, u.dest_qp, u.segment).encode(at_ulp::<AT, 0, { Bth::LEN }>(header));
-    match u.extension {
-        Extension::Reth => {
-            let reth = Reth { address: u.address, rkey: RKey(u.rkey), length: u.length };
-            reth.encode(at_ulp::<AT, { Bth::LEN }, { Reth::LEN }>(header));
-            if u.has_immediate == 0 {
-                return (Bth::LEN + Reth::LEN) as u32;
-            }
-            *at_ulp::<AT, { Bth::LEN + Reth::LEN }, 4>(header) = u.immediate.to_be_bytes();
-            (Bth::LEN + Reth::LEN + 4) as u32
-        }
-        Extension::Atomic => {
-            let atomic = AtomicEth {
-                address: u.address,
-                rkey: RKey(u.rkey),
-                swap_or_add: u.swap_or_add,
-                compare: u.compare,
-            };
-            atomic.encode(at_ulp::<AT, { Bth::LEN }, { AtomicEth::LEN }>(header));
-            (Bth::LEN + AtomicEth::LEN) as u32
-        }
-        Extension::Aeth => {
-            Aeth { syndrome: u.syndrome, msn: 0 }.encode(at_ulp::<AT, { Bth::LEN }, { Aeth::LEN }>(header));
-            (Bth::LEN + Aeth::LEN) as u32
-        }
-        Extension::AethValue => {
-            Aeth { syndrome: u.syndrome, msn: 0 }.encode(at_ulp::<AT, { Bth::LEN }, { Aeth::LEN }>(header));
-            *at_ulp::<AT, { Bth::LEN + Aeth::LEN }, 8>(header) = u.swap_or_add.to_be_bytes();
-            (Bth::LEN + Aeth::LEN + 8) as u32
-        }
-        _ => {
-            if u.has_immediate == 0 {
-                return Bth::LEN as u32;
-            }
-            *at_ulp::<AT, { Bth::LEN }, 4>(header) = u.immediate.to_be_bytes();
-            (Bth::LEN + 4) as u32
-        }
-    }
-}
-
-/// Returns `LEN` bytes at the sum of two constants.
-#[inline(always)]
-fn at_ulp<const AT: usize, const PLUS: usize, const LEN: usize>(
-    header: &mut [u8; HEADER_BYTES],
-) -> &mut [u8; LEN] {
-    const { assert!(AT + PLUS + LEN <= HEADER_BYTES) };
-    // SAFETY: the assertion above proves that the range is inside the array.
-    unsafe { &mut *header.as_mut_ptr().add(AT + PLUS).cast::<[u8; LEN]>() }
 }
 
 /// Raises the counter of a frame that could not be built.

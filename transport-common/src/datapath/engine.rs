@@ -7,8 +7,7 @@ use crate::counters::Counter;
 use crate::ids::Cid;
 use crate::queues::slot_of;
 use crate::transaction::{Held, RequestFlags};
-use crate::ulp::Protocol;
-use crate::ulp::rdma::OperationKind;
+use crate::ulp::{OperationKind, Protocol};
 use crate::units::{Picoseconds, Ticks};
 use crate::verifier;
 use crate::wire::PacketType;
@@ -40,6 +39,13 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     if !choose(p, s, look_at_wheel) {
         return Turn::Idle;
     }
+    service(p, s)
+}
+
+/// Services the connection in `s.serviced`: the rest of [`engine`]. `s.step.input` has the result of congestion control, or
+/// that there is none.
+#[inline(always)]
+pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     // The values are read back through `forget`, so the kernel's verifier cannot distinguish how the connection
     // was chosen. Otherwise it would walk all the code below once for each way.
     let slot = verifier::forget(&s.serviced.slot);

@@ -7,20 +7,18 @@
 mod emit;
 mod engine;
 pub mod exchange;
-mod open;
 mod parse;
 mod platform;
 mod receive;
 mod scratch;
 
 pub use emit::{FALCON_AT, MAX_FRAME_BYTES, UDP_AT, build};
-pub use engine::{Turn, engine, redeliver};
+pub use engine::{Turn, engine, redeliver, service};
 pub use exchange::Exchange;
-pub use open::{Opened, Opener, Outer, Plaintext, Sealed};
 pub use parse::{mac_word, words};
 pub use platform::{
     Cells, CongestionQueues, Connections, Frames, Host, Locked, MAX_COPY, MAX_HEADERS, MAX_SUMMED_HEADERS,
     MIN_CELL_FRAME, MIN_FRAME, Memory, PREFIX_BYTES, Platform, Services, Verdict,
 };
-pub use receive::receive;
+pub use receive::{accept, read, receive};
 pub use scratch::{HEADER_BYTES, Network, STAGING_BYTES, Scratch, Serviced};

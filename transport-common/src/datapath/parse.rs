@@ -1,19 +1,10 @@
 //! Parses a frame into a [`Packet`]: all checks that need no connection (D-23 step 1).
-//!
-//! There are two stages. [`parse_outer`] reads Ethernet, IP, UDP and PSP, and returns a [`Sealed`] packet.
-//! [`parse_opened`] reads the inner IP header of a tunnel, Falcon and the ULP. It needs an [`Opened`] packet, which
-//! only an [`Opener`] makes.
 
-#[cfg(test)]
-mod tests;
-
-use super::open::{Opened, Opener, Outer, Plaintext, Sealed};
-use super::{Frames, Host, Platform, Scratch};
+use super::{Platform, Scratch};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::Psn;
-use crate::ulp::Protocol;
-use crate::ulp::rdma::{Operation, OperationKind};
+use crate::ulp::{Operation, OperationKind, Protocol};
 use crate::units::FalconTime;
 use crate::wire::ack::{Ack, AckHeader, CongestionInfo};
 use crate::wire::base::{BaseHeader, FirstWords};
@@ -26,20 +17,14 @@ use crate::wire::packet::Packet;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use crate::wire::{Malformed, PacketType, ipv4, ipv6, psp, udp, unusual};
 
-/// Why a frame has no packet for the connections.
-#[derive(Debug, PartialEq, Eq)]
-enum Refused {
+/// Result of parsing a frame.
+enum Parsed {
+    /// A Falcon packet, now in the scratch.
+    Falcon,
     /// Not a packet for us.
     Pass(Counter),
     /// A packet for us that is unusable.
     Drop(Counter),
-}
-
-impl From<Malformed> for Refused {
-    #[inline(always)]
-    fn from(malformed: Malformed) -> Self {
-        Self::Drop(counter_of(malformed))
-    }
 }
 
 /// Returns the counter of a malformed header.
@@ -85,14 +70,14 @@ pub fn words(a: &[u8; 16]) -> [u64; 2] {
     [u64::from_ne_bytes(a.array::<0, 8>()), u64::from_ne_bytes(a.array::<8, 8>())]
 }
 
-/// Parses the frame into `s.step.input.packet`. Returns the result in one word, because a function of the BPF target
-/// returns no more.
+/// Parses the frame into `s.step.input.packet`. Returns a [`Parsed`] in one word, because a function of the BPF
+/// target returns no more.
 #[inline(never)]
 pub(super) fn parse<P: Platform>(p: &mut P, s: &mut Scratch) -> u32 {
     match parse_frame(p, s) {
-        Ok(()) => FALCON,
-        Err(Refused::Pass(counter)) => PASS | counter as u32,
-        Err(Refused::Drop(counter)) => DROP | counter as u32,
+        Parsed::Falcon => FALCON,
+        Parsed::Pass(counter) => PASS | counter as u32,
+        Parsed::Drop(counter) => DROP | counter as u32,
     }
 }
 
@@ -104,73 +89,58 @@ pub(super) const PASS: u32 = 1 << 16;
 pub(super) const DROP: u32 = 2 << 16;
 
 #[inline(always)]
-fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Result<(), Refused> {
-    let sealed = parse_outer(p, s)?;
-    // A version with a key needs its association here (`docs/architecture.md`, "Before a packet is opened").
-    let opened = Plaintext.open(sealed).map_err(Refused::Drop)?;
-    parse_opened(s, opened)
-}
-
-/// The first stage: parses the headers up to and including PSP, and verifies the UDP checksum. Writes into the scratch
-/// only what Ethernet and IP say.
-#[inline(always)]
-fn parse_outer<P: Host + Frames>(p: &mut P, s: &mut Scratch) -> Result<Sealed<P::Cursor>, Refused> {
+fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Parsed {
     let mut cursor = p.cursor();
-    parse_network(p, s, &mut cursor)?;
+    let verdict = parse_network(p, s, &mut cursor);
+    if !matches!(verdict, Parsed::Falcon) {
+        return verdict;
+    }
     let Some(bytes) = cursor.take::<{ udp::Udp::LEN }>() else {
-        return Err(Refused::Drop(Counter::DropUdpLength));
+        return Parsed::Drop(Counter::DropUdpLength);
     };
     let udp = udp::Udp::from_bytes(&bytes);
     if udp.dst_port != FALCON_UDP_PORT {
-        return Err(Refused::Pass(Counter::PassPort)); // D-86
+        return Parsed::Pass(Counter::PassPort); // D-86
     }
     let length = udp.length as u32;
     if length != s.network.payload_length || length < (udp::Udp::LEN + psp::Psp::LEN) as u32 {
-        return Err(Refused::Drop(Counter::DropUdpLength));
+        return Parsed::Drop(Counter::DropUdpLength);
     }
     if udp.checksum == 0 {
         p.raise(Counter::ChecksumAbsent);
     } else {
         let offset = s.network.udp_offset;
         let Some(sum) = p.sum_frame(s, offset, length) else {
-            return Err(Refused::Drop(Counter::DropUdpLength));
+            return Parsed::Drop(Counter::DropUdpLength);
         };
         if !checksum_holds(s.network.pseudo_sum + sum_length(length as u16) + sum as u64) {
-            return Err(Refused::Drop(Counter::DropUdpChecksum));
+            return Parsed::Drop(Counter::DropUdpChecksum);
         }
     }
-    let psp = psp::Psp::decode(&mut cursor)?;
-    if psp.has_vc {
-        return Err(Refused::Drop(Counter::DropPspHeader));
-    }
-    let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
-    let outer = Outer {
-        iv: psp.iv,
-        spi: psp.spi,
-        offset: s.network.udp_offset + overhead,
-        length: length.wrapping_sub(overhead),
-        version: psp.version,
-        next_header: psp.next_header,
-        crypt_offset: psp.crypt_offset,
+    let next_header = match psp::Psp::decode(&mut cursor) {
+        Ok(psp) => {
+            if psp.has_vc || psp.version != psp::PLAINTEXT_VERSION {
+                return Parsed::Drop(Counter::DropPspHeader);
+            }
+            s.step.input.packet.psp_version = psp.version;
+            s.step.input.packet.spi = psp.spi.0;
+            s.step.input.packet.iv = psp.iv;
+            psp.next_header
+        }
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
     };
-    Ok(Sealed::new(outer, cursor))
-}
-
-/// The second stage: parses the headers after PSP into `s.step.input`, and writes there what PSP said.
-#[inline(always)]
-fn parse_opened<C: Cursor>(s: &mut Scratch, mut opened: Opened<C>) -> Result<(), Refused> {
-    let Outer { iv, spi, mut offset, mut length, version, next_header, .. } = opened.outer();
-    let packet = &mut s.step.input.packet;
-    packet.psp_version = version;
-    packet.spi = spi.0;
-    packet.iv = iv;
-    packet.inner_version = 0;
+    let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
+    let mut offset = s.network.udp_offset + overhead;
+    let mut length = length.wrapping_sub(overhead);
+    s.step.input.packet.inner_version = 0;
     if next_header != psp::NEXT_HEADER_FALCON {
-        parse_inner(s, &mut opened, next_header, length)?;
+        if let Err(malformed) = parse_inner(s, &mut cursor, next_header, length) {
+            return Parsed::Drop(counter_of(malformed));
+        }
         offset += Inner::header_len(next_header);
         length = length.wrapping_sub(Inner::header_len(next_header));
     }
-    parse_falcon(s, &mut opened, offset, length)
+    parse_falcon(s, &mut cursor, offset, length)
 }
 
 /// Parses the inner IP header of a packet in tunnel mode (F-7.1.2-1). `room` is the number of bytes from there to the end
@@ -178,12 +148,12 @@ fn parse_opened<C: Cursor>(s: &mut Scratch, mut opened: Opened<C>) -> Result<(),
 #[inline(always)]
 fn parse_inner<C: Cursor>(
     s: &mut Scratch,
-    opened: &mut Opened<C>,
+    cursor: &mut C,
     next_header: u8,
     room: u32,
 ) -> Result<(), Malformed> {
     let packet = &mut s.step.input.packet;
-    let experienced = match Inner::decode(opened.cursor(), next_header, room)? {
+    let experienced = match Inner::decode(cursor, next_header, room)? {
         Inner::V4(ip) => {
             packet.inner_version = 4;
             packet.inner_source = [u32::from_ne_bytes(ip.src) as u64, 0];
@@ -204,21 +174,21 @@ fn parse_inner<C: Cursor>(
 
 /// Parses Ethernet and IP into `s.network`.
 #[inline(always)]
-fn parse_network<P: Host + Frames>(
-    p: &mut P,
-    s: &mut Scratch,
-    cursor: &mut P::Cursor,
-) -> Result<(), Refused> {
-    let frame = Ethernet::decode(cursor)?;
-    s.step.input.packet.vlan = frame.vlan.is_some() as u8;
-    s.step.input.packet.vlan_tci = frame.vlan.unwrap_or(0);
-    let (mac, ethertype) = (mac_word(&frame.dst), frame.ethertype);
+fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor) -> Parsed {
+    let (mac, ethertype) = match Ethernet::decode(cursor) {
+        Ok(frame) => {
+            s.step.input.packet.vlan = frame.vlan.is_some() as u8;
+            s.step.input.packet.vlan_tci = frame.vlan.unwrap_or(0);
+            (mac_word(&frame.dst), frame.ethertype)
+        }
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    };
     let link = if s.step.input.packet.vlan != 0 { TAGGED } else { Ethernet::LEN as u32 };
     let protocol = match ethertype {
         ETHERTYPE_IPV4 => match ipv4::Ipv4::decode(cursor) {
             Ok(ip) => {
                 if !p.owns_ipv4(mac, u32::from_ne_bytes(ip.dst)) {
-                    return Err(Refused::Pass(Counter::PassAddress));
+                    return Parsed::Pass(Counter::PassAddress);
                 }
                 s.step.input.packet.hop_limit = ip.ttl;
                 s.step.input.packet.congestion_experienced =
@@ -233,15 +203,15 @@ fn parse_network<P: Host + Frames>(
                 if matches!(malformed, Malformed::Ipv4Options)
                     && let Some(fault) = fault_of_options(p, s, link)
                 {
-                    return Err(Refused::Drop(fault));
+                    return Parsed::Drop(fault);
                 }
-                return Err(unusual(p, malformed, link, false));
+                return unusual(p, malformed, link, false);
             }
         },
         ETHERTYPE_IPV6 => match ipv6::Ipv6::decode(cursor) {
             Ok(ip) => {
                 if !p.owns_ipv6(mac, words(&ip.dst)) {
-                    return Err(Refused::Pass(Counter::PassAddress));
+                    return Parsed::Pass(Counter::PassAddress);
                 }
                 s.step.input.packet.hop_limit = ip.hop_limit;
                 s.step.input.packet.congestion_experienced =
@@ -252,18 +222,18 @@ fn parse_network<P: Host + Frames>(
                 s.network.pseudo_sum = pseudo_header_v6(&ip.src, &ip.dst);
                 ip.next_header
             }
-            Err(malformed) => return Err(unusual(p, malformed, link, true)),
+            Err(malformed) => return unusual(p, malformed, link, true),
         },
-        _ => return Err(Refused::Pass(Counter::PassEthertype)),
+        _ => return Parsed::Pass(Counter::PassEthertype),
     };
-    if protocol == IP_PROTOCOL_UDP { Ok(()) } else { Err(Refused::Pass(Counter::PassProtocol)) }
+    if protocol == IP_PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
 }
 
 /// Returns the fault of an IPv4 header that claims to have options, if it has one: the frame is too short for
 /// them, or the checksum, which covers the options, is wrong. A header with damaged length claims options too.
 /// With a fault it is dropped like a header without options.
 #[inline(always)]
-fn fault_of_options<P: Host + Frames>(p: &mut P, s: &mut Scratch, link: u32) -> Option<Counter> {
+fn fault_of_options<P: Platform>(p: &mut P, s: &mut Scratch, link: u32) -> Option<Counter> {
     let mut cursor = p.cursor();
     let length = unusual::ipv4_header_len(&mut cursor, link == TAGGED)?;
     match p.sum_frame(s, link, length) {
@@ -276,19 +246,19 @@ fn fault_of_options<P: Host + Frames>(p: &mut P, s: &mut Scratch, link: u32) -> 
 /// Decides about a frame with IP options or extension headers, or a fragment. It is dropped if it is Falcon for
 /// this node, otherwise passed on (D-86). Every other fault of the IP header drops the frame at once.
 #[inline(always)]
-fn unusual<P: Host + Frames>(p: &mut P, malformed: Malformed, link: u32, v6: bool) -> Refused {
+fn unusual<P: Platform>(p: &mut P, malformed: Malformed, link: u32, v6: bool) -> Parsed {
     let special =
         matches!(malformed, Malformed::Ipv4Options | Malformed::Fragment | Malformed::Ipv6Extension);
     if !special || is_falcon(p, link, v6) {
-        return malformed.into();
+        return Parsed::Drop(counter_of(malformed));
     }
-    Refused::Pass(Counter::PassProtocol)
+    Parsed::Pass(Counter::PassProtocol)
 }
 
 /// Returns whether the frame is for this node and the UDP port after IPv4 options, or after one IPv6 extension
 /// header, is Falcon's. Returns false for a fragment that does not carry the port.
 #[inline(always)]
-fn is_falcon<P: Host + Frames>(p: &mut P, link: u32, v6: bool) -> bool {
+fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     let mut cursor = p.cursor();
     let Some(mac) = unusual::destination_mac(&mut cursor, link == TAGGED) else { return false };
     let mac = mac_word(&mac);
@@ -309,18 +279,18 @@ fn is_falcon<P: Host + Frames>(p: &mut P, link: u32, v6: bool) -> bool {
 /// Parses the Falcon and ULP headers into `s.step.input`. The Falcon packet has `length` bytes from
 /// `falcon_offset` in the frame on.
 #[inline(always)]
-fn parse_falcon<C: Cursor>(
-    s: &mut Scratch,
-    opened: &mut Opened<C>,
-    falcon_offset: u32,
-    length: u32,
-) -> Result<(), Refused> {
+fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, falcon_offset: u32, length: u32) -> Parsed {
     let falcon_length = length & 0xffff;
     let input = &mut s.step.input;
     let reader = IntoPacket { packet: &mut input.packet, operation: &mut input.operation, falcon_offset };
-    let cursor = opened.cursor();
-    let first = FirstWords::decode_in(cursor, falcon_length as usize)?;
-    Ok(FalconHeader::decode_after(first, cursor, falcon_length as usize, reader)?)
+    let first = match FirstWords::decode_in(cursor, falcon_length as usize) {
+        Ok(first) => first,
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    };
+    match FalconHeader::decode_after(first, cursor, falcon_length as usize, reader) {
+        Ok(()) => Parsed::Falcon,
+        Err(malformed) => Parsed::Drop(counter_of(malformed)),
+    }
 }
 
 /// Writes a Falcon header, and the ULP header after it, into a packet.

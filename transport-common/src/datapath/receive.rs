@@ -17,6 +17,18 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         p.count(parsed & 0xffff);
         return if parsed & PASS != 0 { Verdict::Pass } else { Verdict::Drop };
     }
+    accept(p, s)
+}
+
+/// Reads the headers of the frame into `s.step.input`, as [`receive`] does. Returns whether it is a valid Falcon packet
+/// for this node.
+pub fn read<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
+    parse(p, s) == FALCON
+}
+
+/// Handles a frame whose headers are in `s.step.input`: the rest of [`receive`]. A test changes them before.
+#[inline(always)]
+pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     p.raise(Counter::Received);
     let slot = slot_of(Cid(s.step.input.packet.dest_cid));
     let now = p.now();

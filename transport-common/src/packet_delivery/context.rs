@@ -45,26 +45,28 @@ pub trait Context {
     /// Learns that all packets that an acknowledgement names were told.
     #[inline(always)]
     fn applied(&mut self) {}
+}
+
+/// Takes what a BACK, an EACK or a NACK says beyond the packets that arrived. `C` is the [`Context`].
+pub trait Explicit<C> {
+    /// Learns that the acknowledgement is neither stale nor invalid.
+    #[inline(always)]
+    fn accepted(&mut self, _context: &mut C) {}
 
     /// Takes the packet whose content the peer's ULP refused by a NACK. A Resync takes its place.
     #[inline(always)]
-    fn refused(&mut self, _packet: TxPacket) {}
-
-    /// Learns that an explicit acknowledgement is neither stale nor invalid.
-    #[inline(always)]
-    fn accepted(&mut self) {}
+    fn refused(&mut self, _context: &mut C, _packet: TxPacket) {}
 
     /// Returns how old the last copy of a packet must be that an EACK shows to be lost. `rtt` is the round trip that the
     /// EACK measures (F-9.1.4-2).
     #[inline(always)]
-    fn loss_age(&self, rtt: Ticks) -> Ticks {
+    fn loss_age(&self, _context: &C, rtt: Ticks) -> Ticks {
         rtt
     }
 
-    /// Takes what an explicit acknowledgement says to congestion control, with its measurements. RACK-TLP follows, and
-    /// uses these (RFC 8985, 6.2, step 1).
-    #[inline(always)]
-    fn measure(&mut self, _found: Found) {}
+    /// Takes what the acknowledgement says to congestion control, with its measurements. RACK-TLP follows, and uses
+    /// these (RFC 8985, 6.2, step 1).
+    fn measure(&mut self, context: &mut C, found: Found);
 }
 
 /// What packet delivery found in an explicit acknowledgement.
@@ -96,6 +98,7 @@ pub fn acknowledge<C: Context>(context: &mut C, ack: &Acknowledgement, round: Ro
 #[inline(always)]
 pub fn acknowledge_explicit<C: Context>(
     context: &mut C,
+    explicit: &mut impl Explicit<C>,
     packet: &Packet,
     now: FalconTime,
 ) -> Result<bool, AckVerdict> {
@@ -105,10 +108,10 @@ pub fn acknowledge_explicit<C: Context>(
     if matches!(verdict, AckVerdict::Stale | AckVerdict::Invalid) {
         return Err(verdict);
     }
-    context.accepted();
+    explicit.accepted(context);
     let mut found = Found { lost: false, nack: None };
     if packet.kind == PacketType::Eack {
-        let age = context.loss_age(rtt);
+        let age = explicit.loss_age(context, rtt);
         found.lost = context.delivery().0.detect_loss(ack, now, age);
     } else if packet.kind == PacketType::Nack {
         let nack = NackReport::of(packet);
@@ -116,11 +119,11 @@ pub fn acknowledge_explicit<C: Context>(
         let verdict = delivery.on_nack(&nack, clock, now);
         if verdict == NackVerdict::Refused {
             let packet = *delivery.tables.packet(nack.window, nack.psn);
-            context.refused(packet);
+            explicit.refused(context, packet);
         }
         found.nack = Some(verdict);
     }
-    context.measure(found);
+    explicit.measure(context, found);
     let (delivery, clock) = context.delivery();
     Ok(delivery.state.has_rack() && find_late(delivery.state, delivery.tables, clock, now))
 }

@@ -14,7 +14,13 @@ pub struct Delivery<'a> {
     pub tables: &'a mut DeliveryTables,
 }
 
-impl Delivery<'_> {
+impl<'a> Delivery<'a> {
+    /// Borrows packet delivery.
+    #[inline(always)]
+    pub const fn new(state: &'a mut PacketDelivery, tables: &'a mut DeliveryTables) -> Self {
+        Self { state, tables }
+    }
+
     /// Records a packet that is sent for the first time and assigns its PSN. The gate must be open (F-9.1.3).
     #[inline(always)]
     pub fn send(&mut self, packet: TxPacket, clock: &impl PathClock, now: FalconTime) -> (Window, Psn) {

@@ -77,7 +77,7 @@ mod transmit_window;
 
 pub use ack_state::{AckState, NackState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
-pub use context::{Context, Found, acknowledge, acknowledge_explicit, acknowledge_lane};
+pub use context::{Context, Explicit, Found, acknowledge, acknowledge_explicit, acknowledge_lane};
 pub use delivery::Delivery;
 pub use path_clock::{PathClock, PathTimes, Round};
 pub use rack_state::{Latest, Probe, Rack};
@@ -85,4 +85,5 @@ pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Retransmission};
 pub use state::{DATA_WINDOW, Lane, PacketDelivery, REQUEST_WINDOW, Tuning};
 pub use tables::{DeliveryTables, PacketTable, PacketTables, Resend};
+pub(crate) use transmit_window::packet_index;
 pub use transmit_window::{Gate, PACKETS, PacketFlags, TransmitWindow, TxPacket, Window};

@@ -303,6 +303,6 @@ const fn reserved(size: u32) -> u32 {
 
 /// Returns the index of a PSN in its packet table.
 #[inline(always)]
-pub(super) const fn packet_index(psn: Psn) -> usize {
+pub(crate) const fn packet_index(psn: Psn) -> usize {
     psn.0 as usize & (PACKETS - 1)
 }

@@ -9,7 +9,7 @@
 //! application can write: if it does, completions get lost or are repeated, its own.
 
 use super::{AtomicU32, SEND_QUEUE_DEPTH, Slot};
-use crate::ulp::rdma::{Completion, RECEIVE_QUEUE_DEPTH};
+use crate::ulp::{Completion, RECEIVE_QUEUE_DEPTH};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Entries of the completion queue per connection. Every send entry and every receive entry can be outstanding at

@@ -1,24 +1,22 @@
-//! The memory that kernel and user space share: queues, their control page, the node page and region table entries.
+//! The memory that kernel and user space share: queues, their control page and region table entries.
 //!
 //! Each field has one writer; the comment beside the field names it. Values that the application writes are
 //! untrusted. The reader reads each of them once ([`Slot::load`]) and checks it where it uses it.
 
 mod completion;
 mod control;
-mod doorbell;
 mod port;
 mod receive;
 mod work;
 
 use crate::ids::{Cid, Rsn, WorkPosition};
-use crate::units::PicosecondSpan;
 use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 pub use crate::resources::{CELL_BYTES, CELLS};
 pub use crate::shared::{AtomicU32, AtomicU64, Slot, fence};
-pub use crate::ulp::rdma::{
+pub use crate::ulp::{
     AccessFlags, BANK_BYTES, BANK_GUARD, Completion, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES,
     RECEIVE_QUEUE_DEPTH, Readiness, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };
@@ -134,42 +132,6 @@ impl QueuePair {
     }
 }
 
-/// How late a sleeping engine may serve a deadline, 200 us. This is below every retransmission timeout in
-/// use, and far above the cost of waking a thread.
-pub const SLEEPERS_SLACK: PicosecondSpan = PicosecondSpan::from_nanos(200_000);
-
-/// The node page: doorbells and the state of the engine, shared by the application, the engine and the wire
-/// program. A field that one side writes often does not share a cache line with a field that another side reads
-/// often.
-#[repr(C)]
-#[cfg_attr(not(target_arch = "bpf"), derive(Zeroable))]
-pub struct NodePage {
-    /// Bit n: the connection in slot n has rung its doorbell, and the engine must serve it.
-    pub ready: [AtomicU64; CONNECTIONS / 64],
-    /// Fills the doorbells' cache line.
-    pub reserved: [u64; 8 - CONNECTIONS / 64],
-    /// Engine thread: 1 while it sleeps and must be woken. The side that wakes it writes 0.
-    pub engine_sleeping: AtomicU64,
-    /// Engine thread: when it wakes up by itself, in picoseconds of the monotonic clock; 0 means never.
-    pub planned_wake: AtomicU64,
-    /// Number of times that the wire program has woken the engine thread.
-    pub wakeups: AtomicU64,
-    /// Fills the cache line of the engine thread.
-    pub reserved2: [u64; 5],
-    /// Engine program: number of frames without work since the last frame with work.
-    pub idle_frames: AtomicU64,
-    /// Engine program: total number of frames that it was given.
-    pub frames: AtomicU64,
-    /// Engine program: next deadline of the timing wheel, in picoseconds of the clock, which wraps; 0 means none.
-    pub next_deadline: AtomicU64,
-    /// Engine program: total number of frames with work.
-    pub useful_frames: AtomicU64,
-    /// Fills the cache line of the engine program.
-    pub reserved3: [u64; 4],
-    /// Receive cells in use.
-    pub cells_in_use: AtomicU64,
-}
-
 /// The values that the loader gives the programs before it loads them (read-only data of the BPF object).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -194,7 +156,5 @@ const _: () = {
     assert!(offset_of!(QueuePair, send) == 192);
     assert!(SEND_QUEUE_DEPTH.is_power_of_two() && RECEIVE_QUEUE_DEPTH.is_power_of_two());
     assert!(COMPLETION_QUEUE_DEPTH.is_power_of_two());
-    assert!(offset_of!(NodePage, engine_sleeping) == 64);
-    assert!(offset_of!(NodePage, idle_frames) == 128);
     assert!(CONNECTIONS.is_power_of_two() && REGIONS.is_power_of_two() && CELLS.is_power_of_two());
 };

@@ -4,7 +4,7 @@
 use super::{Command, Completion, QueuePair, ReceiveRequest, WorkRequest};
 use crate::ids::{Cid, WorkPosition};
 use crate::shared::fence;
-use crate::ulp::rdma::{Readiness, Verb};
+use crate::ulp::{Readiness, Verb};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and

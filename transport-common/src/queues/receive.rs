@@ -8,7 +8,7 @@
 //! checked when something is written there.
 
 use super::{AtomicU32, Slot};
-use crate::ulp::rdma::{RECEIVE_QUEUE_DEPTH, ReceiveRequest};
+use crate::ulp::{RECEIVE_QUEUE_DEPTH, ReceiveRequest};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The entries of a [`ReceiveQueue`].

@@ -10,7 +10,7 @@
 
 use super::{AtomicU32, Slot};
 use crate::ids::WorkPosition;
-use crate::ulp::rdma::{Verb, WorkRequest};
+use crate::ulp::{Verb, WorkRequest};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Entries of the send queue per connection. One entry is one Falcon transaction.

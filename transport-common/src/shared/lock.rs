@@ -44,7 +44,7 @@ impl Lock {
 
     /// Releases the lock, which the caller holds. Uses an exchange: it orders everything before it, and it is a full
     /// barrier, so that what follows, such as a read of a doorbell, is not done before (see
-    /// [`NodePage::set_ready`](crate::queues::NodePage::set_ready)).
+    /// [`NodePage::set_ready`](crate::shard::NodePage::set_ready)).
     #[inline(always)]
     pub fn release(&self) {
         self.0.swap(FREE, SeqCst);

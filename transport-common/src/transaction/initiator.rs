@@ -517,8 +517,27 @@ impl Initiator {
             }
             self.complete(table, sends, brsn, (CompletionCode::LocalTimeout, 0, false));
             self.flush(table, sends);
+        } else {
+            self.keep_overdue(table, now);
         }
         self.timer = self.oldest_deadline(table, now);
+    }
+
+    /// Keeps transactions overdue that are behind one that is not: they end when it has ended, and their times would wrap.
+    /// The oldest one may wait as long as the application does not empty the completion queue.
+    #[inline(never)]
+    fn keep_overdue(&self, table: &mut Table, now: FalconTime) {
+        let overdue = FalconTime(now.0.wrapping_sub(self.timeout.0));
+        let known = self.known;
+        let mut rsn = self.brsn;
+        while rsn != known && self.has_entry(rsn) {
+            bounded!();
+            let t = &mut table[index(rsn)];
+            if overdue.reached(t.since) {
+                t.since = overdue;
+            }
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
     }
 
     /// Turns a request that was not sent into a transaction, so that it can be completed. On an ordered connection

@@ -15,13 +15,15 @@
 //! Opcodes are those of the NVM command set: 1 is write, 2 is read. The code of a status is a [`UlpCode`].
 
 use super::boundary::Ulp;
-use super::rdma::{
-    AccessFlags, Answer, AnswerKind, Extension, Opcode, Operation, OperationKind, Payload, Place, PlaceFlags,
-    PullVerdict, PushVerdict, Receives, Region, Responder, UlpCode, Verb, WorkFlags, WorkRequest,
-};
+use super::memory::{AccessFlags, Region};
+use super::operation::{Operation, OperationKind, UlpCode};
+use super::payload::{Headers, Payload};
+use super::request::{Verb, WorkFlags, WorkRequest};
+use super::responder::{Receives, Responder};
+use super::verdict::{Answer, AnswerKind, Place, PlaceFlags, PullVerdict, PushVerdict};
 use crate::ids::Rsn;
 use crate::wire::cursor::Cursor;
-use crate::wire::field::{get_u8, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::wire::field::{get_u8, get_u16, get_u32, get_u64, part_mut, put_u16, put_u32, put_u64};
 use crate::wire::{PacketType, ProtocolType};
 
 /// Bytes of a block.
@@ -88,6 +90,8 @@ pub struct Block;
 
 impl Ulp for Block {
     const PROTOCOL: ProtocolType = ProtocolType::Nvme;
+    const RECEIVES: bool = false;
+    const LONGEST_HEADERS: usize = COMMAND_LEN;
 
     #[inline(always)]
     fn parse<C: Cursor>(
@@ -119,6 +123,22 @@ impl Ulp for Block {
         out.length = length;
         out.rkey = command.namespace;
         out.address = command.first << BLOCK_BITS;
+    }
+
+    #[inline(always)]
+    fn encode<const AT: usize, const N: usize>(u: &Payload, header: &mut [u8; N]) -> u32 {
+        if matches!(u.headers, Headers::Status) {
+            *part_mut::<AT, 0, STATUS_LEN, N>(header) = [READ, u.status, 0, 0];
+            return STATUS_LEN as u32;
+        }
+        let command = Command {
+            opcode: u.opcode,
+            blocks: u.length >> BLOCK_BITS,
+            namespace: u.rkey,
+            first: u.address >> BLOCK_BITS,
+        };
+        command.encode(part_mut::<AT, 0, COMMAND_LEN, N>(header));
+        COMMAND_LEN as u32
     }
 
     #[inline(always)]
@@ -175,8 +195,8 @@ impl Ulp for Block {
     #[inline(always)]
     fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u32 {
         let read = matches!(work.opcode, Verb::READ);
-        out.bth_opcode = Opcode(if read { READ } else { WRITE });
-        out.extension = Extension::Command;
+        out.opcode = if read { READ } else { WRITE };
+        out.headers = Headers::Access;
         out.dest_qp = dest_qp;
         out.rkey = work.rkey;
         out.address = work.remote_address;
@@ -194,15 +214,21 @@ impl Ulp for Block {
     #[inline(always)]
     fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload) {
         let read = matches!(answer.kind, AnswerKind::Read);
-        out.bth_opcode = Opcode(READ);
-        out.extension = Extension::Status;
+        out.opcode = READ;
+        out.headers = Headers::Status;
         out.dest_qp = dest_qp;
         out.rkey = answer.rkey;
         out.address = answer.operand;
         out.length = answer.length;
-        out.syndrome = answer.code.0;
+        out.status = answer.code.0;
         out.data_length = if read { answer.length } else { 0 };
         out.resolve = read as u32;
+    }
+
+    #[inline(always)]
+    fn refuse_answer(out: &mut Payload, code: UlpCode) {
+        out.data_length = 0;
+        out.status = code.0;
     }
 }
 
@@ -224,23 +250,6 @@ fn parse_status<C: Cursor>(cursor: &mut C, payload_length: usize, out: &mut Oper
     } else if data == 0 {
         out.kind = OperationKind::ErrorResponse;
         out.code = UlpCode(code);
-    }
-}
-
-/// Writes a status.
-#[inline(always)]
-pub(crate) const fn put_status(code: u8, out: &mut [u8; STATUS_LEN]) {
-    *out = [READ, code, 0, 0];
-}
-
-/// Returns the command that a payload to send describes.
-#[inline(always)]
-pub(crate) const fn command_of(u: &Payload) -> Command {
-    Command {
-        opcode: u.bth_opcode.0,
-        blocks: u.length >> BLOCK_BITS,
-        namespace: u.rkey,
-        first: u.address >> BLOCK_BITS,
     }
 }
 

@@ -2,10 +2,13 @@
 
 use super::block::Block;
 use super::boundary::Ulp;
-use super::rdma::{
-    Answer, Operation, Payload, Place, PullVerdict, PushVerdict, Rdma, Receives, Region, Responder,
-    WorkRequest,
-};
+use super::memory::Region;
+use super::operation::{Operation, UlpCode};
+use super::payload::{Headers, Payload};
+use super::rdma::Rdma;
+use super::request::{Verb, WorkRequest};
+use super::responder::{Receives, Responder};
+use super::verdict::{Answer, AnswerVerdict, Place, PullVerdict, PushVerdict};
 use crate::ids::Rsn;
 use crate::wire::PacketType;
 use crate::wire::cursor::Cursor;
@@ -21,6 +24,13 @@ impl Protocol {
     pub const RDMA: Self = Self(0);
     /// The block protocol, with the protocol type of NVMe.
     pub const BLOCK: Self = Self(1);
+
+    /// Bytes of the longest headers of any ULP.
+    pub(crate) const LONGEST_HEADERS: usize = if Rdma::LONGEST_HEADERS > Block::LONGEST_HEADERS {
+        Rdma::LONGEST_HEADERS
+    } else {
+        Block::LONGEST_HEADERS
+    };
 
     /// Returns the ULP with a number in the base header (F-7.2-6). The decoder has refused reserved numbers.
     #[inline(always)]
@@ -40,10 +50,10 @@ impl Protocol {
         self.0 == Self::BLOCK.0
     }
 
-    /// Returns whether it completes receives, so that a receive that is posted makes it ready.
+    /// See [`Ulp::RECEIVES`].
     #[inline(always)]
     pub(crate) const fn receives(self) -> bool {
-        !self.is_block()
+        if self.is_block() { Block::RECEIVES } else { Rdma::RECEIVES }
     }
 
     /// Returns the other one.
@@ -66,6 +76,18 @@ impl Protocol {
             Block::parse(cursor, kind, payload_length, request_length, out);
         } else {
             Rdma::parse(cursor, kind, payload_length, request_length, out);
+        }
+    }
+
+    /// See [`Ulp::encode`]. A packet without a ULP part has no headers.
+    #[inline(always)]
+    pub fn encode<const AT: usize, const N: usize>(self, payload: &Payload, header: &mut [u8; N]) -> u32 {
+        if matches!(payload.headers, Headers::None) {
+            0
+        } else if self.is_block() {
+            Block::encode::<AT, N>(payload, header)
+        } else {
+            Rdma::encode::<AT, N>(payload, header)
         }
     }
 
@@ -124,6 +146,35 @@ impl Protocol {
             Block::response_payload(answer, dest_qp, out);
         } else {
             Rdma::response_payload(answer, dest_qp, out);
+        }
+    }
+
+    /// See [`Ulp::refuse_answer`].
+    #[inline(always)]
+    pub fn refuse_answer(self, out: &mut Payload, code: UlpCode) {
+        if self.is_block() {
+            Block::refuse_answer(out, code);
+        } else {
+            Rdma::refuse_answer(out, code);
+        }
+    }
+
+    /// Judges Pull Data whose base header has the number of a protocol. What another ULP than that of the connection sends
+    /// does not fit. For the other arguments see [`AnswerVerdict::of`].
+    #[inline(always)]
+    pub(crate) const fn check_answer(
+        self,
+        number: u8,
+        op: &Operation,
+        code: Verb,
+        length: u32,
+        work: &WorkRequest,
+        memory: u64,
+    ) -> AnswerVerdict {
+        if number == self.number() {
+            AnswerVerdict::of(op, code, length, work, memory)
+        } else {
+            AnswerVerdict::Misfit
         }
     }
 }

@@ -82,3 +82,13 @@ pub(crate) const fn put_array<const AT: usize, const M: usize, const N: usize>(
     // One store. SAFETY: the assertion above proves that the range is inside the array.
     unsafe { bytes.as_mut_ptr().add(AT).cast::<[u8; M]>().write(value) };
 }
+
+/// Returns `LEN` bytes from the sum of `AT` and `PLUS` on: a part of the header that begins at `AT`.
+#[inline(always)]
+pub(crate) const fn part_mut<const AT: usize, const PLUS: usize, const LEN: usize, const N: usize>(
+    bytes: &mut [u8; N],
+) -> &mut [u8; LEN] {
+    const { assert!(AT + PLUS + LEN <= N) };
+    // SAFETY: the assertion above proves that the range is inside the array.
+    unsafe { &mut *bytes.as_mut_ptr().add(AT + PLUS).cast::<[u8; LEN]>() }
+}

@@ -33,7 +33,7 @@ fn user() -> Settings {
 /// Creates a node whose rate update engine admits up to `capacity` events.
 fn queued(capacity: u32) -> Node {
     let mut node = node(user());
-    node.event_queues.admission = Admission::new(capacity);
+    node.admit_events(Admission::new(capacity));
     node
 }
 

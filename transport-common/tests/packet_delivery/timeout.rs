@@ -413,6 +413,8 @@ fn copies_equal_the_original() {
         assert!(copy.packet.iv.is_later_than(first.packet.iv), "D-12: IVs only increase");
         let mut same = copy.clone();
         (same.packet.iv, same.packet.ack_request) = (first.packet.iv, first.packet.ack_request);
+        // The bytes of the headers have both as well.
+        same.head.clone_from(&first.head);
         assert_eq!(same, first);
     }
     assert!(node.entry.tables.delivery.packets[0][20].flags.contains(PacketFlags::RETRANSMITTED));

@@ -6,3 +6,4 @@ mod packet_delivery;
 mod rack;
 mod requester;
 mod responder;
+mod ulp;

@@ -4,9 +4,9 @@ use bytemuck::Zeroable;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
-    self, AckVerdict, Acknowledgement, Arrival, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Found,
-    Gate, Lane, NackVerdict, PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW,
-    ReceiveWindow, Round, TransmitWindow, Tuning, TxPacket, Window,
+    self, AckVerdict, Acknowledgement, Arrival, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables,
+    Explicit, Found, Gate, Lane, NackVerdict, PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes,
+    REQUEST_WINDOW, ReceiveWindow, Round, TransmitWindow, Tuning, TxPacket, Window,
 };
 use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
@@ -36,7 +36,6 @@ struct Part {
     tables: Box<DeliveryTables>,
     /// RSNs that were acknowledged.
     acknowledged: Vec<u32>,
-    found: Option<Found>,
 }
 
 impl Context for Part {
@@ -49,9 +48,14 @@ impl Context for Part {
     fn acknowledged(&mut self, packet: TxPacket) {
         self.acknowledged.push(packet.rsn.0);
     }
+}
 
-    fn measure(&mut self, found: Found) {
-        self.found = Some(found);
+/// What an explicit acknowledgement shows.
+struct Shown(Option<Found>);
+
+impl Explicit<Part> for Shown {
+    fn measure(&mut self, _part: &mut Part, found: Found) {
+        self.0 = Some(found);
     }
 }
 
@@ -67,7 +71,6 @@ impl Part {
             delivery: PacketDelivery { lanes, tuning, ..PacketDelivery::default() },
             tables: Box::new(DeliveryTables::zeroed()),
             acknowledged: Vec::new(),
-            found: None,
         }
     }
 
@@ -94,9 +97,10 @@ impl Part {
         let now = START.after(Ticks(ticks));
         let arrival = Picoseconds(u64::from(now.0) << Ticks::PICOS_SHIFT);
         let packet = Packet { t1: FalconTime(now.0 - 100), arrival, ..packet };
-        let late = packet_delivery::acknowledge_explicit(self, &packet, now);
+        let mut shown = Shown(None);
+        let late = packet_delivery::acknowledge_explicit(self, &mut shown, &packet, now);
         assert_eq!(late, Ok(false), "only RACK-TLP finds late packets");
-        self.found.take().expect("a valid acknowledgement is measured")
+        shown.0.expect("a valid acknowledgement is measured")
     }
 
     fn timeout(&mut self, ticks: u32) -> [Bitmap128; 2] {

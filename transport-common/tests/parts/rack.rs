@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
-    self, Acknowledgement, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Gate, Lane, Latest,
-    PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW, ReceiveWindow,
+    self, Acknowledgement, Cause, Context, DATA_WINDOW, Delivery, DeliveryTables, Explicit, Found, Gate,
+    Lane, Latest, PACKETS, PacketDelivery, PacketFlags, PathClock, PathTimes, REQUEST_WINDOW, ReceiveWindow,
     TransmitWindow, Tuning, TxPacket, Window,
 };
 use transport_common::units::{Deadline, FalconTime, Picoseconds, Ticks};
@@ -56,6 +56,13 @@ impl Context for End {
     fn acknowledged(&mut self, _packet: TxPacket) {}
 }
 
+/// Measures nothing.
+struct Unmeasured;
+
+impl Explicit<End> for Unmeasured {
+    fn measure(&mut self, _end: &mut End, _found: Found) {}
+}
+
 fn at(ticks: u32) -> FalconTime {
     START.after(Ticks(ticks))
 }
@@ -96,7 +103,8 @@ impl End {
         // It measures the longest time: RACK-TLP uses the path's smallest.
         let (t1, arrival) = (FalconTime(1), Picoseconds(0));
         let packet = Packet { kind: PacketType::Eack, acknowledgement, t1, arrival, ..Packet::default() };
-        packet_delivery::acknowledge_explicit(self, &packet, at(ticks)).expect("a valid EACK")
+        packet_delivery::acknowledge_explicit(self, &mut Unmeasured, &packet, at(ticks))
+            .expect("a valid EACK")
     }
 
     fn timer(&mut self, ticks: u32) {

@@ -2,9 +2,10 @@
 
 use transport_common::ids::RKey;
 use transport_common::ulp::rdma::{
-    Aeth, AnswerVerdict, AtomicEth, Bth, Extension, Opcode, Operation, OperationKind, Payload, RdmaError,
-    Reth, UlpCode, Verb, WorkFlags, WorkRequest, check_answer, decode_pull, decode_push, decode_response,
-    is_valid, parse_operation, request_payload,
+    Aeth, AtomicEth, Bth, Opcode, Rdma, RdmaError, Reth, decode_pull, decode_push, decode_response,
+};
+use transport_common::ulp::{
+    AnswerVerdict, Headers, Operation, OperationKind, Payload, Ulp, UlpCode, Verb, WorkFlags, WorkRequest,
 };
 use transport_common::wire::{PacketType, SliceCursor};
 
@@ -43,7 +44,7 @@ fn parse(kind: PacketType, payload: &[u8], request_length: u16) -> Operation {
     // What was there before leaves no trace.
     let mut out =
         Operation { kind: OperationKind::Send, first: 1, last: 1, has_immediate: 1, ..Operation::default() };
-    parse_operation(&mut SliceCursor::new(payload), kind, payload.len(), request_length, &mut out);
+    Rdma::parse(&mut SliceCursor::new(payload), kind, payload.len(), request_length, &mut out);
     out
 }
 
@@ -207,24 +208,24 @@ fn work(opcode: Verb) -> WorkRequest {
 /// F-7.3-3, F-7.5-2, D-84: opcode, headers and Request Length of every work request, with and without immediate.
 #[test]
 fn work_requests_become_headers() {
-    for (verb, plain, with_immediate, extension, length, data) in [
-        (Verb::WRITE, Opcode::WRITE_ONLY, Some(Opcode::WRITE_ONLY_IMMEDIATE), Extension::Reth, 28 + 8, 8),
-        (Verb::READ, Opcode::READ_REQUEST, None, Extension::Reth, 16 + 8, 0),
-        (Verb::COMPARE_SWAP, Opcode::COMPARE_SWAP, None, Extension::Atomic, 24, 0),
-        (Verb::FETCH_ADD, Opcode::FETCH_ADD, None, Extension::Atomic, 24, 0),
-        (Verb::SEND_FIRST, Opcode::SEND_FIRST, None, Extension::Bth, 12 + 8, 8),
-        (Verb::SEND_MIDDLE, Opcode::SEND_MIDDLE, None, Extension::Bth, 12 + 8, 8),
-        (Verb::SEND_LAST, Opcode::SEND_LAST, Some(Opcode::SEND_LAST_IMMEDIATE), Extension::Bth, 12 + 8, 8),
-        (Verb::SEND_ONLY, Opcode::SEND_ONLY, Some(Opcode::SEND_ONLY_IMMEDIATE), Extension::Bth, 12 + 8, 8),
+    for (verb, plain, with_immediate, headers, length, data) in [
+        (Verb::WRITE, Opcode::WRITE_ONLY, Some(Opcode::WRITE_ONLY_IMMEDIATE), Headers::Access, 28 + 8, 8),
+        (Verb::READ, Opcode::READ_REQUEST, None, Headers::Access, 16 + 8, 0),
+        (Verb::COMPARE_SWAP, Opcode::COMPARE_SWAP, None, Headers::Atomic, 24, 0),
+        (Verb::FETCH_ADD, Opcode::FETCH_ADD, None, Headers::Atomic, 24, 0),
+        (Verb::SEND_FIRST, Opcode::SEND_FIRST, None, Headers::Message, 12 + 8, 8),
+        (Verb::SEND_MIDDLE, Opcode::SEND_MIDDLE, None, Headers::Message, 12 + 8, 8),
+        (Verb::SEND_LAST, Opcode::SEND_LAST, Some(Opcode::SEND_LAST_IMMEDIATE), Headers::Message, 12 + 8, 8),
+        (Verb::SEND_ONLY, Opcode::SEND_ONLY, Some(Opcode::SEND_ONLY_IMMEDIATE), Headers::Message, 12 + 8, 8),
     ] {
         for flags in [WorkFlags::empty(), WorkFlags::IMMEDIATE] {
             let immediate = with_immediate.filter(|_| !flags.is_empty());
             let mut out = Payload::default();
-            let written = request_payload(&WorkRequest { flags, ..work(verb) }, 9, &mut out);
+            let written = Rdma::request_payload(&WorkRequest { flags, ..work(verb) }, 9, &mut out);
             assert_eq!(written, length + if immediate.is_some() { 4 } else { 0 }, "{verb:?}");
             let expected = Payload {
-                bth_opcode: immediate.unwrap_or(plain),
-                extension,
+                opcode: immediate.unwrap_or(plain).0,
+                headers,
                 has_immediate: immediate.is_some().into(),
                 segment: SEGMENT,
                 dest_qp: 9,
@@ -246,7 +247,7 @@ fn work_requests_become_headers() {
 /// A work request is untrusted: its opcode, its length and its place are checked.
 #[test]
 fn work_requests_are_checked() {
-    let valid = |work: &WorkRequest| is_valid(work, 1000, MEMORY);
+    let valid = |work: &WorkRequest| Rdma::is_valid(work, 1000, MEMORY);
     for opcode in 0..=255 {
         let known = (Verb::WRITE.0..=Verb::SEND_LAST.0).contains(&opcode);
         assert_eq!(valid(&work(Verb(opcode))), known, "{opcode}");
@@ -269,8 +270,9 @@ fn work_requests_are_checked() {
 #[test]
 fn answers_fit_their_requests() {
     let answer = |kind, length| Operation { kind, length, ..Operation::default() };
-    let check =
-        |kind, length, verb, work: &WorkRequest| check_answer(&answer(kind, length), verb, 8, work, MEMORY);
+    let check = |kind, length, verb, work: &WorkRequest| {
+        AnswerVerdict::of(&answer(kind, length), verb, 8, work, MEMORY)
+    };
     let (read, swap) = (work(Verb::READ), work(Verb::COMPARE_SWAP));
     let data = OperationKind::ReadResponse;
     let value = OperationKind::AtomicResponse;

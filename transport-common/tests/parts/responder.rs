@@ -4,9 +4,10 @@ use core::cell::{Cell, RefCell};
 
 use transport_common::ids::Rsn;
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::{
+use transport_common::ulp::rdma::Rdma;
+use transport_common::ulp::{
     AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, PAGE_BYTES, Place, PlaceFlags,
-    PullVerdict, PushVerdict, Readiness, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
+    PullVerdict, PushVerdict, Readiness, ReceiveRequest, Receives, Region, Responder, Ulp, UlpCode, Verb,
 };
 
 /// Pages and bytes of the node's memory.
@@ -67,7 +68,7 @@ fn admit(
     application: &Application,
 ) -> (PushVerdict, Place) {
     let mut place = Place::default();
-    let verdict = responder.admit_push(op, region, Rsn(9), application, &mut place);
+    let verdict = Rdma::admit_push(responder, op, region, Rsn(9), application, &mut place);
     (verdict, place)
 }
 
@@ -177,16 +178,16 @@ fn a_pull_is_answered_or_executed_first() {
     let responder = Responder::new(256, true, PAGES);
     let pull = |kind, length| Operation { kind, rkey: 7, address: 8, length, ..Operation::default() };
     let all = region(AccessFlags::all());
-    let read = |length| responder.admit_pull(&pull(OperationKind::Read, length), &all);
+    let read = |length| Rdma::admit_pull(&responder, &pull(OperationKind::Read, length), &all);
     assert_eq!(read(256), PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE));
     assert_eq!(read(257), PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST), "max_answer");
     let atomic = pull(OperationKind::FetchAdd, 8);
-    assert_eq!(responder.admit_pull(&atomic, &all), PullVerdict::Execute(Atomic::FetchAdd, 4104));
+    assert_eq!(Rdma::admit_pull(&responder, &atomic, &all), PullVerdict::Execute(Atomic::FetchAdd, 4104));
     let swap = pull(OperationKind::CompareSwap, 8);
-    assert_eq!(responder.admit_pull(&swap, &all), PullVerdict::Execute(Atomic::CompareSwap, 4104));
+    assert_eq!(Rdma::admit_pull(&responder, &swap, &all), PullVerdict::Execute(Atomic::CompareSwap, 4104));
     let readable = region(AccessFlags::REMOTE_READ);
     let refused = PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS);
-    assert_eq!(responder.admit_pull(&atomic, &readable), refused);
+    assert_eq!(Rdma::admit_pull(&responder, &atomic, &readable), refused);
 }
 
 /// A receive is untrusted: its buffer lies in this node's memory, up to the last byte.

@@ -5,8 +5,7 @@ use transport_common::connection::{RESPONSES, State, WorkKind};
 use transport_common::counters::Counter;
 use transport_common::queues::{AccessFlags, Verb};
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::Protocol;
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::{Protocol, UlpCode};
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;
 
@@ -137,6 +136,25 @@ fn a_pull_that_the_ulp_is_not_ready_for_waits_at_the_target() {
     }
 }
 
+/// F-8.5.3.4-2: both ends begin transactions, and a pull is answered later. The target of a READ first pulls what it
+/// answers with, as the target of a command of NVMe does. Its own pull does not wait for the one that it owes.
+#[test]
+fn a_target_pulls_before_it_answers() {
+    for ordered in [true, false] {
+        let (mut p, _) = waiting_pull(ordered);
+        p.a.memory[2048..2560].fill(7);
+        p.b.post(read(2048, BLOCK));
+        p.run(10, 100);
+        assert_eq!((p.b.completed(), p.a.completed()), (vec![(1, 0)], vec![]));
+        assert_eq!(state(&p.b, 1, true, ordered), RequestState::Rnr);
+        set_busy(&mut p.b, false);
+        p.run(120, 4000);
+        assert_eq!(p.a.completed(), [(1, 0)]);
+        assert!(p.a.memory[..512].iter().all(|&byte| byte == 7));
+        p.assert_idle();
+    }
+}
+
 /// D-42: what is behind a pull in RNR waits for it in order. Its sender is not notified, because it has not been
 /// notified of the pull either.
 #[test]
@@ -204,7 +222,7 @@ fn a_receive_does_not_wake_the_block_protocol() {
     let services = p.b.services;
     p.b.drain(at(6));
     assert!(p.b.services - services <= 2, "it does not try again before its time");
-    assert_eq!(p.b.queues.control.receive_wanted.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(p.b.queues().control.receive_wanted.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 /// F-8.5.3.1-1: without a cell, nothing of the pull is kept, and its initiator sends it again.

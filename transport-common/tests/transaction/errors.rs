@@ -9,7 +9,7 @@ use transport_common::ids::Psn;
 use transport_common::packet_delivery::Window;
 use transport_common::queues::{AccessFlags, Command, Region, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
+use transport_common::ulp::{Answer, AnswerKind, OperationKind, UlpCode};
 use transport_common::units::Ticks;
 use transport_common::wire::nack::NackCode;
 
@@ -189,9 +189,9 @@ fn a_refusal_after_the_answer_changes_nothing() {
 fn placing_can_fail() {
     for held in [false, true] {
         let mut p = Pair::new(true);
-        p.b.regions[0].length = 1 << 20; // the region claims more than the node's memory here
+        p.b.lose_memory(0x8000..0x8004);
         p.a.post(write(0, 4));
-        p.a.post(write(MEMORY as u64, 4));
+        p.a.post(write(0x8000, 4));
         let sent = p.a.drain(at(0));
         let mut nack = None;
         for n in if held { [1, 0] } else { [0, 1] } {
@@ -241,7 +241,7 @@ fn answers_that_do_not_fit() {
         let mut answer = p.b.receive(&request, at(1)).expect("the answer");
         answer.data.resize((8 + change) as usize, 0xee);
         answer.operation.length = answer.data.len() as u32;
-        answer.packet.payload_length = answer.data.len() as u32;
+        answer.packet.payload_length = answer.packet.payload_length.wrapping_add_signed(change);
         p.a.receive(&answer, at(2));
         let done = p.a.completions();
         assert_eq!((done.len(), done[0].status, done[0].length), (1, status, length));
@@ -259,7 +259,7 @@ fn answers_that_do_not_fit() {
 
 /// Lets the node's host function be reset, or ends that.
 fn reset(node: &mut Node, command: Command, now: u64) {
-    node.queues.control.command.store(command.0, Ordering::Relaxed);
+    node.queues().control.command.store(command.0, Ordering::Relaxed);
     node.wake = true;
     assert_eq!(node.drain(at(now)), []);
 }

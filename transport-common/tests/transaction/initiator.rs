@@ -85,7 +85,7 @@ proptest! {
             prop_assert_eq!(got, expected);
             let brsn = node.entry.connection.initiator.brsn.0;
             prop_assert_eq!(brsn, rsn.wrapping_add(contiguous));
-            prop_assert_eq!(node.queues.send_consumer.load(Ordering::Relaxed), brsn);
+            prop_assert_eq!(node.queues().send_consumer.load(Ordering::Relaxed), brsn);
         }
     }
 
@@ -103,8 +103,8 @@ proptest! {
         let (mut data, mut request) = ((0u32, 0u32), (0u32, 0u32)); // base, next
         for (posts, push_acks, pull_acks) in rounds {
             for pull in posts {
-                let open = node.queues.send_producer.load(Ordering::Relaxed)
-                    .wrapping_sub(node.queues.send_consumer.load(Ordering::Relaxed));
+                let open = node.queues().send_producer.load(Ordering::Relaxed)
+                    .wrapping_sub(node.queues().send_consumer.load(Ordering::Relaxed));
                 if open < 200 {
                     let rsn = node.post(if pull { read(0, 4) } else { write(0, 4) });
                     if pull { pulls.push(rsn) } else { pushes.push(rsn) }
@@ -168,7 +168,7 @@ fn full_completion_queue_loses_nothing() {
     for ordered in [true, false] {
         let mut p = Pair::new(ordered);
         let full = COMPLETION_QUEUE_DEPTH as u32;
-        let before = p.a.queues.completion_producer.load(Ordering::Relaxed);
+        let before = p.a.queues().completion_producer.load(Ordering::Relaxed);
         // The queue is full except for two completions.
         p.a.fill_completions(2);
         for _ in 0..5 {
@@ -180,7 +180,7 @@ fn full_completion_queue_loses_nothing() {
         }
         let ack = back(&p.a, 305, 100, at(2));
         p.a.receive(&ack, at(2));
-        assert_eq!(p.a.queues.completion_producer.load(Ordering::Relaxed), before.wrapping_add(full));
+        assert_eq!(p.a.queues().completion_producer.load(Ordering::Relaxed), before.wrapping_add(full));
         assert_eq!(p.a.entry.connection.initiator.completions_blocked, 1);
         p.a.turn(at(3));
         assert_eq!(p.a.count(Counter::CompletionQueueFull), 1);
@@ -223,10 +223,10 @@ fn brsn_passes_a_blocked_completion_as_soon_as_it_is_reported() {
         let ack = back(&p.a, 302, 100, at(1));
         p.a.receive(&ack, at(1));
         assert_eq!(p.a.entry.connection.initiator.brsn.0, 1);
-        p.a.queues.completion_consumer.fetch_add(1, Ordering::Relaxed);
+        p.a.queues().completion_consumer.fetch_add(1, Ordering::Relaxed);
         p.a.turn(at(2));
         assert_eq!(p.a.entry.connection.initiator.brsn.0, 2, "ordered: {ordered}");
-        assert_eq!(p.a.queues.send_consumer.load(Ordering::Relaxed), 2);
+        assert_eq!(p.a.queues().send_consumer.load(Ordering::Relaxed), 2);
         assert!(p.a.wake, "the engine continues to try");
     }
 }
@@ -332,7 +332,7 @@ fn timed_out_push_is_not_rebuilt_from_a_reused_entry() {
     let copies = node.drain(at(1600));
     assert_eq!((copies.len(), node.completed()), (0, vec![(0, CompletionCode::LocalTimeout as u8)]));
     // The application may reuse the entry.
-    node.queues.send[0].store(write(0x2222, 8));
+    node.queues().send[0].store(write(0x2222, 8));
     for (now, count) in [(2100, 1), (3200, 1)] {
         let copies = node.drain(at(now));
         assert_eq!(copies.len(), count);
@@ -363,7 +363,7 @@ fn a_request_that_was_written_over_is_not_sent_again() {
             let mut node = Node::new(&parameters(ordered, initial(0, 0, 0), initial(0, 0, 0)));
             node.post(original);
             assert_eq!(node.drain(at(0)).len(), 1);
-            node.queues.send[0].store(changed);
+            node.queues().send[0].store(changed);
             let copies = node.drain(at(1001));
             assert_eq!(copies.len(), 1, "{changed:?}");
             assert_eq!(copies[0].id(), (again, 0, 0), "{changed:?}");
@@ -391,7 +391,7 @@ fn a_broken_table_ends_the_connection() {
         assert_eq!(node.drain(at(1)), [], "it is silent");
         assert_eq!(node.count(Counter::TransactionTableBroken), 1);
         assert_eq!(node.entry.connection.state, State::Fatal);
-        assert_eq!(node.queues.control.state.load(Ordering::Relaxed), State::Fatal as u32);
+        assert_eq!(node.queues().control.state.load(Ordering::Relaxed), State::Fatal as u32);
         let dead = CompletionCode::DeadConnection as u8;
         assert_eq!(node.completed(), (1..5).map(|rsn| (rsn, dead)).collect::<Vec<_>>());
     }
@@ -408,14 +408,14 @@ fn closing_completes_everything() {
             node.post(if n % 2 == 0 { write(0, 4) } else { read(0, 4) });
         }
         node.drain(at(0));
-        node.queues.control.command.store(Command::CLOSE.0, Ordering::Relaxed);
+        node.queues().control.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
         let dead = CompletionCode::DeadConnection as u8;
         let expected: Vec<_> = (9..17).map(|rsn| (rsn, dead)).collect();
         assert_eq!(node.completed(), expected);
         assert_eq!(node.entry.connection.state, State::Closed);
-        assert_eq!(node.queues.control.state.load(Ordering::Relaxed), State::Closed as u32);
+        assert_eq!(node.queues().control.state.load(Ordering::Relaxed), State::Closed as u32);
         // The dead are silent.
         node.wake = true;
         assert_eq!(node.drain(at(10_000)), []);
@@ -458,11 +458,11 @@ fn absurd_producer_counts_as_nothing() {
         node.post(read(0, 4));
         assert_eq!(node.drain(at(0)).len(), 2);
         for absurd in [9 + TRANSACTIONS as u32 + 1, 8, 9, u32::MAX, 1 << 31] {
-            node.queues.send_producer.store(absurd, Ordering::Relaxed);
+            node.queues().send_producer.store(absurd, Ordering::Relaxed);
             node.turn(at(1));
             assert_eq!(node.entry.connection.delivery.lanes[0].tx.in_flight(), 1, "producer {absurd}");
         }
-        node.queues.send_producer.store(11, Ordering::Relaxed);
+        node.queues().send_producer.store(11, Ordering::Relaxed);
         node.post(write(0, 4));
         assert_eq!(node.drain(at(2)).len(), 1);
     }

@@ -105,8 +105,112 @@ fn a_request_that_cannot_be_sent_times_out() {
             let ack = back(&node, 22, 9, at(820_000));
             node.receive(&ack, at(820_000));
         }
-        assert_eq!(node.queues.send_consumer.load(Ordering::Relaxed), 3, "both slots are free again");
+        assert_eq!(node.queues().send_consumer.load(Ordering::Relaxed), 3, "both slots are free again");
     }
+}
+
+/// Times are compared in half of the 563 s after which they wrap. A node may be stopped for any time.
+const STOPS: [u64; 8] = [60, 100, 281, 282, 300, 500, 1000, 100_000];
+
+/// What was outstanding when a node was stopped times out as soon as it goes on, sent or not, each once.
+#[test]
+#[cfg_attr(miri, ignore = "too many steps")]
+fn what_is_outstanding_ends_after_a_stop() {
+    for stop in STOPS {
+        for ordered in [true, false] {
+            let mut p = parameters(ordered, initial(9, 20, 1), initial(0, 0, 0));
+            (p.data_window, p.config.max_retransmit_attempts) = (2, 10_000);
+            p.config.transaction_timeout = Ticks::from_nanos(30_000_000_000);
+            let mut node = Node::new(&p);
+            (0..4).for_each(|n| {
+                node.post(if n == 1 { read(0, 4) } else { write(4 * n, 4) });
+            });
+            node.drain(at(0));
+            let now = at(stop * 1_000_000);
+            node.wake = false;
+            node.drain(now);
+            let mut ended = node.completed();
+            ended.sort_unstable();
+            let all = [(1, TIMEOUT), (2, TIMEOUT), (3, TIMEOUT), (4, TIMEOUT)];
+            assert_eq!(ended, all, "{stop} s, ordered {ordered}");
+            let statistics = &node.entry.tables.statistics;
+            let again = statistics.retransmissions() + statistics.resyncs_sent;
+            assert!((1..=4).contains(&again), "{again} copies after {stop} s: each packet times out once");
+            let next = node.deadline().expect("packets are outstanding");
+            let wait = next.since(now.ticks());
+            assert!(wait <= Ticks::from_nanos(RTO_MICROS * 1000), "the next timer runs for {wait:?}");
+        }
+    }
+}
+
+/// Requests that wait for the ULP are offered to it again as soon as a node goes on, and an answer that its wire program sent
+/// while the engine was stopped is sent again.
+#[test]
+#[cfg_attr(miri, ignore = "too many steps")]
+fn a_target_goes_on_after_a_stop() {
+    for stop in STOPS {
+        for ordered in [true, false] {
+            let mut p = parameters(ordered, initial(100, 300, 1), initial(100, 200, 1));
+            p.config.transaction_timeout = Ticks::from_nanos(30_000_000_000);
+            let mut p = Pair::with(&p);
+            p.a.post(read(0, 4));
+            p.a.post(work(Verb::SEND_ONLY, 0, 4));
+            for request in p.a.drain(at(0)) {
+                p.b.receive(&request, at(5)); // the answers are lost
+            }
+            let now = stop * 1_000_000;
+            let sent = [p.b.drain(at(now)), p.b.drain(at(now + 10))].concat();
+            assert!(sent.iter().any(|w| w.is(PULL_DATA)), "the answer, after {stop} s, ordered {ordered}");
+            assert!(sent.iter().any(|w| w.is(NACK)), "the ULP is asked, after {stop} s, ordered {ordered}");
+        }
+    }
+}
+
+/// The completion of the oldest transaction finds no space for minutes. The one behind it is overdue all that time, and ends
+/// when its turn comes.
+#[test]
+#[cfg_attr(miri, ignore = "too many steps")]
+fn what_is_overdue_stays_so_behind_a_full_completion_queue() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    p.config.max_retransmit_attempts = 10_000;
+    p.config.transaction_timeout = Ticks::from_nanos(30_000_000_000);
+    let mut node = Node::new(&p);
+    node.fill_completions(0);
+    node.post(write(0, 4));
+    node.post(write(4, 4));
+    node.drain(at(0));
+    let ack = back(&node, 21, 9, at(10));
+    node.receive(&ack, at(10));
+    for second in 1..=400 {
+        node.turn(at(second * 1_000_000));
+    }
+    assert_eq!(node.completions().len(), COMPLETION_QUEUE_DEPTH);
+    for second in 401..=431 {
+        node.turn(at(second * 1_000_000));
+    }
+    assert_eq!(node.completed(), [(1, 0), (2, TIMEOUT)]);
+}
+
+/// A timeout of more than a quarter of the wrap is no stop: nothing ends before it.
+#[test]
+fn a_long_timeout_is_no_stop() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    (p.data_window, p.config.max_retransmit_attempts) = (1, 10_000);
+    p.config.transaction_timeout = Ticks::from_nanos(280_000_000_000);
+    let mut node = Node::new(&p);
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let ack = back(&node, 21, 9, at(10));
+    node.receive(&ack, at(10));
+    node.post(read(0, 4));
+    node.drain(at(20));
+    let ack = back(&node, 21, 10, at(30));
+    node.receive(&ack, at(30));
+    assert_eq!(node.completed(), [(1, 0)]);
+    node.drain(at(279_000_000));
+    assert_eq!(node.completed(), [], "it waits for its answer");
+    node.drain(at(280_000_100));
+    assert_eq!(node.completed(), [(2, TIMEOUT)]);
 }
 
 /// What it costs to wait.
@@ -273,9 +377,9 @@ fn closing_ends_with_a_full_completion_queue() {
             node.post(write(0, 4));
         });
         node.drain(at(0));
-        node.queues.control.command.store(Command::CLOSE.0, Ordering::Relaxed);
+        node.queues().control.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
-        assert_eq!(node.queues.control.state.load(Ordering::Relaxed), 0, "closed");
+        assert_eq!(node.queues().control.state.load(Ordering::Relaxed), 0, "closed");
     }
 }

@@ -4,7 +4,7 @@ use transport_common::connection::TRANSACTIONS;
 use transport_common::counters::Counter;
 use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::Operation;
+use transport_common::ulp::Operation;
 use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
@@ -16,7 +16,7 @@ fn resync_of(wire: &Wire, code: u8) -> Wire {
     packet.kind = RESYNC;
     packet.resync_code = ResyncCode(code);
     packet.ack_request = 0;
-    Wire { packet, operation: Operation::default(), data: Vec::new() }
+    Wire { packet, operation: Operation::default(), data: Vec::new(), head: Vec::new() }
 }
 
 fn sent(ordered: bool, posts: &[transport_common::queues::WorkRequest]) -> (Pair, Vec<Wire>) {

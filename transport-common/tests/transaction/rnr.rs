@@ -124,14 +124,14 @@ fn a_push_waits_for_a_place_of_its_completion() {
         assert_eq!((p.b.count(Counter::CompletionQueueFull), p.b.free_cells()), (1, CELLS - 1));
         let w = &p.b.entry.connection.delivery.lanes[0].rx;
         assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
-        assert_eq!(p.b.queues.receive_consumer.load(Ordering::Relaxed), 0, "the receive is not used");
+        assert_eq!(p.b.queues().receive_consumer.load(Ordering::Relaxed), 0, "the receive is not used");
         p.b.drain(at(6));
         assert_eq!(p.b.completions().len(), COMPLETION_QUEUE_DEPTH);
         p.b.drain(at(7));
         assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1, "completions were taken: at once");
         let done: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.rsn, c.length, c.status)).collect();
         assert_eq!(done, [(7, 1, 4, 0)]);
-        assert_eq!((p.b.free_cells(), p.b.queues.receive_consumer.load(Ordering::Relaxed)), (CELLS, 1));
+        assert_eq!((p.b.free_cells(), p.b.queues().receive_consumer.load(Ordering::Relaxed)), (CELLS, 1));
         p.run(10, 4000);
         assert_eq!(p.a.completed(), [(1, 0)]);
         p.assert_idle();
@@ -146,7 +146,7 @@ fn a_place_is_found_after_the_rnr_time() {
     p.b.fill_completions(0);
     assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
     p.b.drain(at(6));
-    p.b.queues.completion_consumer.store(1, Ordering::Release);
+    p.b.queues().completion_consumer.store(1, Ordering::Release);
     p.b.drain(at(5 + RNR_MICROS + 1));
     assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1);
     assert_eq!(p.b.completions().last().map(|c| c.wr_id), Some(7));
@@ -164,8 +164,8 @@ fn each_place_takes_one_push() {
         }
         p.b.drain(at(6));
         for n in 0..3 {
-            assert_eq!(p.b.queues.receive_consumer.load(Ordering::Relaxed), n);
-            assert!(p.b.queues.take_completions(n + 1), "a push waits for the place");
+            assert_eq!(p.b.queues().receive_consumer.load(Ordering::Relaxed), n);
+            assert!(p.b.queues().take_completions(n + 1), "a push waits for the place");
             p.b.wake = true;
             p.b.drain(at(7 + u64::from(n)));
         }
@@ -192,7 +192,7 @@ fn ends_of_own_transactions_take_places_first() {
         p.b.receive(&ack, at(1));
         assert_eq!(p.b.entry.connection.initiator.completions_blocked, 1);
         assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
-        let _ = p.b.queues.take_completions(1);
+        let _ = p.b.queues().take_completions(1);
         for _ in 0..8 {
             assert!(!is_rnr(&p.b.turn(at(6)), 300), "ordered: {ordered}");
         }

@@ -2,7 +2,7 @@
 
 use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::ulp::UlpCode;
 
 use crate::harness::*;
 
@@ -59,7 +59,7 @@ fn segments_fill_one_receive() {
     );
     assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, WorkFlags::empty()));
     assert_eq!(p.a.completed().len(), 4);
-    assert_eq!(p.b.queues.receive_consumer.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!(p.b.queues().receive_consumer.load(std::sync::atomic::Ordering::Relaxed), 2);
     p.assert_idle();
 }
 

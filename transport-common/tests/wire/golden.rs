@@ -1,8 +1,9 @@
 //! Bytes written by hand from the figures: encoders must write them, and decoders must read them back.
 
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
+use transport_common::ulp::UlpCode;
 use transport_common::ulp::rdma::{
-    self, Aeth, AtomicEth, Bth, Opcode, Position, RdmaPull, RdmaPush, RdmaResponse, Reth, UlpCode,
+    self, Aeth, AtomicEth, Bth, Opcode, Position, RdmaPull, RdmaPush, RdmaResponse, Reth,
 };
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};

@@ -8,11 +8,10 @@ use transport_common::congestion::queues::EVENT_QUEUE_CAPACITY;
 use transport_common::congestion::settings::Placement;
 use transport_common::limits;
 
-use super::is_name;
-use super::reader::Reader;
+use super::reader::{Reader, is_name};
+use crate::common::error::Error;
 use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters, PROFILES};
-use crate::error::Error;
-use crate::rate_update::RateUpdateOptions;
+use crate::node::rate_update::RateUpdateOptions;
 
 /// Profiles of a file by name.
 type Profiles = HashMap<String, CongestionParameters>;

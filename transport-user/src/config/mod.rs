@@ -51,36 +51,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::de::DeTable;
-use transport_common::connection::Initial;
-use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::limits;
-use transport_common::queues::CONNECTIONS;
-use transport_common::security::RemoteTime;
-use transport_common::units::Picoseconds;
 
 mod congestion;
 mod node_tables;
 mod reader;
+mod static_connection;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
 use congestion::Names;
 pub use node_tables::ReceiveOptions;
-pub use reader::Complaint;
-pub(crate) use reader::is_host;
-use reader::{Complaints, Reader};
+pub use reader::{Complaint, is_name};
+use reader::{Complaints, LONGEST_NAME, Reader};
 
-use crate::congestion::{Algorithms, CongestionControl, CongestionParameters};
+use crate::congestion::{Algorithms, CongestionParameters};
 use crate::connection_manager::{DEFAULT_PATIENCE, Limits, PATIENCE};
-use crate::engine::EngineOptions;
-use crate::mac::Mac;
-use crate::memory;
-use crate::node::NodeOptions;
-use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
-use crate::rate_update::RateUpdateOptions;
-use crate::segmentation::{LARGEST_MTU, smallest_mtu};
-use crate::tunnel::Tunnel;
+use crate::library::memory;
+use crate::node::engine::EngineOptions;
+use crate::node::options::NodeOptions;
+use crate::node::rate_update::RateUpdateOptions;
+use crate::parameters::open::Tuning;
+use crate::parameters::segmentation::{LARGEST_MTU, smallest_mtu};
+pub use crate::parameters::static_connection::{Security, StaticConnection};
 
 /// Default TCP port of the connection manager.
 pub const DEFAULT_CONTROL_PORT: u16 = 4792;
@@ -91,9 +84,6 @@ const LARGEST_FILE: u64 = 1 << 20;
 const MTU_RANGE: (u64, u64) = (smallest_mtu(false) as u64, LARGEST_MTU as u64);
 /// Longest name of an interface in Linux, bytes, without the final zero.
 const LONGEST_INTERFACE: usize = 15;
-/// Longest name of a node, bytes. The path of its socket must fit 108 bytes.
-const LONGEST_NAME: usize = 64;
-
 /// A whole node file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeFile {
@@ -135,53 +125,6 @@ pub struct NodeSection {
     pub patience: Duration,
     /// Where peers may store and fetch files, if anywhere.
     pub receive: Option<ReceiveOptions>,
-}
-
-/// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StaticConnection {
-    /// CID that the peer writes into packets to us.
-    pub local_cid: Cid,
-    /// CID that we write into packets to the peer.
-    pub peer_cid: Cid,
-    /// The peer's address, of the same IP version as the node's.
-    pub peer_address: IpAddr,
-    /// The peer's MAC address, or the next hop's.
-    pub peer_mac: Mac,
-    /// Whether it follows when the kernel's neighbour table has another MAC address of the next hop. Unless the table says so, it
-    /// keeps the address that is written there.
-    pub follow_next_hop: bool,
-    /// Whether requests are delivered and completed in RSN order.
-    pub ordered: bool,
-    /// The upper layer protocol, RDMA unless the table names another.
-    pub ulp: Ulp,
-    /// The inner addresses in tunnel mode, if the table has them (F-7.1.2-1).
-    pub tunnel: Option<Tunnel>,
-    /// The security association.
-    pub security: Security,
-    /// Destination function that packets to us must have (D-15).
-    pub local_function: u32,
-    /// Destination function that we write into packets to the peer.
-    pub peer_function: u32,
-    /// First sequence numbers of our packets.
-    pub tx: Initial,
-    /// First sequence numbers of the peer's packets.
-    pub rx: Initial,
-    /// Tuning of this end.
-    pub tuning: Tuning,
-}
-
-/// The table `security` of a static connection, in plaintext mode (D-83).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Security {
-    /// SPI of packets we send.
-    pub tx_spi: Spi,
-    /// SPI of packets we receive.
-    pub rx_spi: Spi,
-    /// Whether a UDP checksum is sent (D-91).
-    pub checksum: bool,
-    /// First Remote Time in picoseconds, if known (D-87).
-    pub remote_time: Option<RemoteTime>,
 }
 
 /// Why a node file cannot be used.
@@ -284,7 +227,7 @@ impl NodeFile {
         let mut number = 0;
         let connections = file.tables("connection", |table| {
             number += 1;
-            StaticConnection::read(table, (base, &names), own, &mut owners, number)
+            static_connection::read(table, (base, &names), own, &mut owners, number)
         });
         file.finish();
         match node {
@@ -340,7 +283,7 @@ impl NodeSection {
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
         let patience = table.duration("patience", *PATIENCE.start(), *PATIENCE.end());
-        let tuning = read_tuning(table, Tuning::default(), names);
+        let tuning = tuning::read_both(table, Tuning::default(), names);
         let rate_update = table.table("rate_update", congestion::read_rate_update);
         let engine = table.table("engine", node_tables::read_engine);
         let limits = table.table("limits", node_tables::read_limits);
@@ -373,184 +316,5 @@ impl NodeSection {
             receive,
             ..Self::new(interface, address)
         })
-    }
-}
-
-/// Reads the tables `congestion` and `tuning` of a node or a connection. Fields that are absent come from `base`.
-fn read_tuning(table: &mut Reader<'_, '_>, mut base: Tuning, names: &Names<'_>) -> Tuning {
-    let congestion = |table: &mut Reader<'_, '_>| -> Option<CongestionControl> {
-        Some(congestion::read(table, &base.congestion, names))
-    };
-    base.congestion = table.table("congestion", congestion).unwrap_or(base.congestion);
-    table.table("tuning", |table| Some(tuning::read(table, base))).unwrap_or(base)
-}
-
-/// Returns whether `name` can be the name of a node. The name is also a part of a file name.
-pub fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') && name.chars().all(plain)
-}
-
-impl StaticConnection {
-    fn read(
-        table: &mut Reader<'_, '_>,
-        (base, names): (Tuning, &Names<'_>),
-        own: Option<(IpAddr, &str)>,
-        owners: &mut HashMap<u32, (Cid, usize)>,
-        number: usize,
-    ) -> Option<Self> {
-        let local_cid = table.integer("local_cid", 1, u64::from(Cid::MAX));
-        let local_cid = table.require("local_cid", local_cid, "5");
-        let peer_cid = table.integer("peer_cid", 0, u64::from(Cid::MAX));
-        let peer_cid = table.require("peer_cid", peer_cid, "10");
-        let peer_address = table.address("peer_address", own.map(|(_, interface)| interface));
-        let peer_address = table.require("peer_address", peer_address, "\"10.7.0.2\"");
-        let peer_mac = table.mac("peer_mac");
-        let peer_mac = table.require("peer_mac", peer_mac, "\"02:00:00:00:00:02\"");
-        let follow_next_hop = table.boolean("follow_next_hop").unwrap_or(false);
-        let ordered = table.boolean("ordered");
-        let ordered = table.require("ordered", ordered, "true");
-        let ulp = read_ulp(table);
-        let tunnel = table.table("tunnel", read_tunnel);
-        let security = table.table("security", Security::read);
-        let security =
-            table.require("security", security, "{ mode = \"plaintext\", tx_spi = 1, rx_spi = 2 }");
-        let function = |value: Option<u64>| value.map_or(0, |value| value as u32);
-        let local_function = function(table.integer("local_function", 0, limits::FUNCTION.most));
-        let peer_function = function(table.integer("peer_function", 0, limits::FUNCTION.most));
-        let tx = table.table("tx", read_initial);
-        let tx = table.require("tx", tx, INITIAL_EXAMPLE);
-        let rx = table.table("rx", read_initial);
-        let rx = table.require("rx", rx, INITIAL_EXAMPLE);
-        let tuning = read_tuning(table, base, names);
-
-        if let Some(cid) = local_cid {
-            check_slot(table, Cid(cid as u32), owners, number);
-        }
-        match (own.map(|(address, _)| address), peer_address) {
-            (Some(own), Some(peer)) if own == peer => {
-                table.complain("peer_address", "is the address of this node: write the peer's address");
-            }
-            (Some(own), Some(peer)) if own.is_ipv4() != peer.is_ipv4() => {
-                table.complain("peer_address", format!("must have the IP version of node.address ({own})"));
-            }
-            _ => {}
-        }
-        Some(Self {
-            local_cid: Cid(local_cid? as u32),
-            peer_cid: Cid(peer_cid? as u32),
-            peer_address: peer_address?,
-            peer_mac: peer_mac?,
-            follow_next_hop,
-            ordered: ordered?,
-            ulp,
-            tunnel,
-            security: security?,
-            local_function,
-            peer_function,
-            tx: tx?,
-            rx: rx?,
-            tuning,
-        })
-    }
-}
-
-/// Complains if another connection of the file has the same CID, or the same slot in the connection table.
-fn check_slot(table: &mut Reader<'_, '_>, cid: Cid, owners: &mut HashMap<u32, (Cid, usize)>, number: usize) {
-    let slots = CONNECTIONS as u32;
-    let (other, owner) = *owners.entry(cid.0 % slots).or_insert((cid, number));
-    if owner == number {
-        return;
-    }
-    let text = if other == cid {
-        format!("{} is used by connection[{owner}]: each connection needs its own CID", cid.0)
-    } else {
-        format!(
-            "{} shares table slot {} with CID {} of connection[{owner}]: choose a CID with another remainder modulo {slots}",
-            cid.0,
-            cid.0 % slots,
-            other.0
-        )
-    };
-    table.complain("local_cid", text);
-}
-
-fn read_ulp(table: &mut Reader<'_, '_>) -> Ulp {
-    let Some(name) = table.string("ulp") else { return Ulp::Rdma };
-    name.parse().unwrap_or_else(|_| {
-        table.complain("ulp", "must be \"rdma\" or \"block\"");
-        Ulp::Rdma
-    })
-}
-
-fn read_tunnel(table: &mut Reader<'_, '_>) -> Option<Tunnel> {
-    let local = table.address("local", None);
-    let local = table.require("local", local, "\"192.168.7.1\"");
-    let peer = table.address("peer", None);
-    let peer = table.require("peer", peer, "\"192.168.7.2\"");
-    let tunnel = Tunnel { local: local?, peer: peer? };
-    tunnel.check().map_err(|text| table.complain("peer", text)).ok()?;
-    Some(tunnel)
-}
-
-const INITIAL_EXAMPLE: &str = "{ request_psn = 100, data_psn = 300, rsn = 1 }";
-
-fn read_initial(table: &mut Reader<'_, '_>) -> Option<Initial> {
-    let mut number = |name| {
-        let value = table.integer(name, 0, u64::from(u32::MAX));
-        table.require(name, value, "0").map(|value| value as u32)
-    };
-    let (request_psn, data_psn, rsn) = (number("request_psn"), number("data_psn"), number("rsn"));
-    Some(Initial { request_psn: Psn(request_psn?), data_psn: Psn(data_psn?), rsn: Rsn(rsn?) })
-}
-
-impl StaticConnection {
-    /// Returns the options with which the node opens the connection. `max_segment` is the bound in bytes on which
-    /// both ends agreed, if they did.
-    pub fn to_open(&self, local_cid: LocalCid, max_segment: Option<u32>) -> OpenConnection {
-        OpenConnection {
-            local_cid,
-            follow_next_hop: self.follow_next_hop,
-            ordered: self.ordered,
-            ulp: self.ulp,
-            tunnel: self.tunnel,
-            security: ConnectionSecurity {
-                psp_version: PLAINTEXT_VERSION,
-                tx_spi: self.security.tx_spi,
-                rx_spi: self.security.rx_spi,
-                checksum: self.security.checksum,
-                remote_time: self.security.remote_time,
-            },
-            local_function: self.local_function,
-            peer_function: self.peer_function,
-            tx: self.tx,
-            rx: self.rx,
-            max_segment,
-            tuning: self.tuning,
-            ..OpenConnection::new(self.peer_cid, self.peer_address, self.peer_mac)
-        }
-    }
-}
-
-impl Security {
-    fn read(table: &mut Reader<'_, '_>) -> Option<Self> {
-        let mode = table.string("mode");
-        let mode = table.require("mode", mode, "\"plaintext\"");
-        match mode.as_deref() {
-            Some("plaintext") | None => {}
-            Some("psp") => table.complain("mode", "\"psp\" is not available yet; use \"plaintext\""),
-            Some(other) => table.complain("mode", format!("\"{other}\" is unknown; allowed: \"plaintext\"")),
-        }
-        // SPI 0 means "not configured": every packet would be rejected (F-9.2.2.3-8).
-        let mut spi = |name, example| {
-            let value = table.integer(name, 1, u64::from(u32::MAX));
-            table.require(name, value, example).map(|value| Spi(value as u32))
-        };
-        let (tx_spi, rx_spi) = (spi("tx_spi", "1"), spi("rx_spi", "2"));
-        let checksum = table.boolean("checksum").unwrap_or(true);
-        let remote_time =
-            table.integer("remote_time", 0, u64::MAX).map(|iv| RemoteTime::from(Picoseconds(iv)));
-        mode?;
-        Some(Self { tx_spi: tx_spi?, rx_spi: rx_spi?, checksum, remote_time })
     }
 }

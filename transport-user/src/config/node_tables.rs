@@ -9,7 +9,7 @@ use transport_common::queues::CONNECTIONS;
 
 use super::reader::Reader;
 use crate::connection_manager::Limits;
-use crate::engine::{EngineMode, EngineOptions};
+use crate::node::engine::{EngineMode, EngineOptions};
 
 /// Largest number of simultaneous handshakes that a node may allow. Each handshake has a TCP connection.
 const MOST_HANDSHAKES: u64 = 1024;

@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use crate::ScopedAddress;
-use crate::mac::Mac;
+use crate::common::mac::{Mac, is_host};
+use crate::common::scoped::ScopedAddress;
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
+
+/// Longest name of a node, bytes. The path of its socket must fit 108 bytes.
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,9 +362,10 @@ impl<'c, 's> Reader<'c, 's> {
     }
 }
 
-/// Returns whether a MAC address can be that of one host: not zero, and not a group address.
-pub(crate) fn is_host(mac: Mac) -> bool {
-    mac.0[0] & 1 == 0 && mac.0 != [0; 6]
+/// Returns whether `name` can be the name of a node. The name is also a part of a file name.
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') && name.chars().all(plain)
 }
 
 fn text<'s>(value: &'s DeValue<'s>, wanted: &str) -> Result<&'s str, String> {

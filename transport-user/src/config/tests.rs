@@ -1,6 +1,14 @@
 //! Tests with good and bad node files. They also check the messages.
 
+use transport_common::connection::Initial;
+use transport_common::ids::{Cid, Psn, Rsn, Spi};
+use transport_common::units::Picoseconds;
+
 use super::*;
+use crate::common::mac::Mac;
+use crate::parameters::open::LocalCid;
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
 
 const GOOD: &str = r#"
 [node]

@@ -5,9 +5,19 @@ use std::time::Duration;
 use transport_common::limits::{self, Limit};
 use transport_common::units::Fcwnd;
 
+use super::congestion::{self, Names};
 use super::reader::Reader;
-use crate::congestion::CongestionParameters;
-use crate::parameters::Tuning;
+use crate::congestion::{CongestionControl, CongestionParameters};
+use crate::parameters::open::Tuning;
+
+/// Reads the tables `congestion` and `tuning` of a node or a connection. Fields that are absent come from `base`.
+pub(super) fn read_both(table: &mut Reader<'_, '_>, mut base: Tuning, names: &Names<'_>) -> Tuning {
+    let congestion = |table: &mut Reader<'_, '_>| -> Option<CongestionControl> {
+        Some(congestion::read(table, &base.congestion, names))
+    };
+    base.congestion = table.table("congestion", congestion).unwrap_or(base.congestion);
+    table.table("tuning", |table| Some(read(table, base))).unwrap_or(base)
+}
 
 /// Reads a `tuning` table. Fields that are absent come from `base`. Complaints go to the reader.
 pub(super) fn read(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {

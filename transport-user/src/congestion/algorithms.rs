@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId};
 
 use super::AlgorithmChoice;
-use crate::error::Error;
+use crate::common::error::Error;
 
 /// A custom algorithm, shared by the node and its rate update engine.
 pub(crate) type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;

@@ -25,7 +25,6 @@ pub(crate) mod algorithms;
 mod change;
 mod parameters;
 mod quantity;
-mod set_up;
 
 pub use algorithms::Algorithms;
 pub(crate) use algorithms::SharedAlgorithm;
@@ -33,7 +32,7 @@ pub use change::CongestionChange;
 pub(crate) use parameters::PROFILES;
 pub use parameters::{CongestionParameters, DcqcnParameters};
 
-use crate::error::Error;
+use crate::common::error::Error;
 
 /// An algorithm of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

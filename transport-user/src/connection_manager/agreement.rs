@@ -16,10 +16,12 @@ use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
 use super::path_mtu::ProbeOffer;
 use super::session::DEFAULT_PATIENCE;
-use crate::config::{Security, StaticConnection, is_host};
-use crate::parameters::{Tuning, Ulp};
-use crate::segmentation::max_segment;
-use crate::tunnel::Tunnel;
+use crate::common::mac::is_host;
+use crate::parameters::open::Tuning;
+use crate::parameters::segmentation::max_segment;
+use crate::parameters::static_connection::{Security, StaticConnection};
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
 
 /// Smallest MTU of an offer, bytes: the minimum of IPv6.
 pub(super) const LEAST_MTU: u32 = 1280;

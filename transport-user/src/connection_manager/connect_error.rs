@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::host::HostError;
 use super::message::{Rejection, WireError};
 use super::proof::Blocked;
-use crate::open_files;
+use crate::common::open_files;
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -17,7 +17,7 @@ use super::path_search::{probe_socket, search_from_here};
 use super::proof;
 use super::round_trip::round_trip_of;
 use super::{Shared, establish, socket_address};
-use crate::parameters::Tuning;
+use crate::parameters::open::Tuning;
 
 /// A connection that this end has opened. Dropping it closes the connection, unless the handshake has succeeded.
 pub(super) struct Opened<'a, H: Host> {

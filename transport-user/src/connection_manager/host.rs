@@ -11,7 +11,7 @@ use super::message::RegionAdvertisement;
 use super::path_watch::PathState;
 use super::proof::Proof;
 use super::security_watch::Refusals;
-use crate::mac::Mac;
+use crate::common::mac::Mac;
 
 /// A node as the connection manager uses it. Every method except [`Host::next_hop`] and [`Host::prove`] returns without
 /// waiting for the network.

@@ -17,9 +17,9 @@ use transport_common::queues::REGIONS;
 use super::path_mtu::ProbeOffer;
 use super::proof::Proof;
 use super::smaller_mtu::SmallerMtu;
-use crate::mac::Mac;
-use crate::parameters::Ulp;
-use crate::tunnel::Tunnel;
+use crate::common::mac::Mac;
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
 
 /// Name of the protocol in `Hello`.
 pub const PROTOCOL: &str = "tiercel-connection-manager";

@@ -82,9 +82,9 @@ pub use session::DEFAULT_PATIENCE;
 pub use session::SessionInfo;
 use session::{Mtus, Session, farewell};
 
-use crate::mutex::lock;
-use crate::open_files;
-use crate::parameters::Tuning;
+use crate::common::mutex::lock;
+use crate::common::open_files;
+use crate::parameters::open::Tuning;
 
 /// Length of the queue of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;

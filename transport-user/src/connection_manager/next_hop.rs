@@ -16,8 +16,7 @@ use super::admission::Source;
 use super::events::{Level, Origin};
 use super::host::Host;
 use super::path_watch::PathState;
-use crate::config::is_host;
-use crate::mac::Mac;
+use crate::common::mac::{Mac, is_host};
 
 /// What was compared.
 #[derive(Default)]

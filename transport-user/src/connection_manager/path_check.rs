@@ -17,7 +17,7 @@ use super::path_watch::{Heard, Stall};
 use super::session::{Session, farewell};
 use super::smaller_mtu::{MtuOf, SmallerMtu, Source, go_on};
 use super::{Shared, lock, socket_address};
-use crate::parameters::Tuning;
+use crate::parameters::open::Tuning;
 
 /// Time between two searches of one end that found nothing new.
 const AGAIN: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ use super::events::{Level, Origin};
 use super::host::Host;
 use super::next_hop::NextHops;
 use super::{Shared, lock};
-use crate::mac::Mac;
+use crate::common::mac::Mac;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);

@@ -13,10 +13,10 @@ use transport_common::units::Picoseconds;
 
 use super::message::{read_message, write_message};
 use super::*;
+use crate::common::mac::Mac;
 use crate::config::StaticConnection;
-use crate::mac::Mac;
-use crate::parameters::Ulp;
-use crate::tunnel::Tunnel;
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
 
 mod floods;
 mod hostile;

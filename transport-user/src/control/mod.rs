@@ -7,6 +7,7 @@
 
 mod client;
 mod descriptors;
+mod file_name;
 mod protocol;
 pub(crate) mod server;
 pub mod service;

@@ -18,7 +18,7 @@ use tracing::{debug, warn};
 
 use super::descriptors::Receiver;
 use super::protocol::{Envelope, Failure, FailureKind, LARGEST_LINE, Progress, Reply, Request, VERSION};
-use crate::open_files;
+use crate::common::open_files;
 
 /// Clients that are served at the same time. Further clients wait.
 const CLIENTS: usize = 64;

@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::service::is_file_name;
+use super::file_name::is_file_name;
 
 /// Longest list, bytes. A directory with more in it has to be copied in parts.
 pub const LONGEST_LIST: usize = 4 << 20;

@@ -1,8 +1,10 @@
 //! Decodes the layers of a packet.
 
-use super::{DecodeError, Decoded, Field, Layer, Value, text};
+use super::decoded::{DecodeError, Decoded, Field, Layer, Value};
+use super::text;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use transport_common::ids::Psn;
+use transport_common::ulp::UlpCode;
 use transport_common::ulp::rdma::{self, Aeth, Bth, RdmaError, RdmaPull, RdmaPush, RdmaResponse, Reth};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
@@ -397,7 +399,7 @@ fn nack_fields(nack: &Nack) -> Vec<Field> {
         meaning("nack_code", nack.code.0, text::nack_code(nack.code)),
         meaning("rnr_timeout_code", nack.rnr_timeout_code, &rnr),
         Field { name: "window", value: Value::Flag(nack.request_window), text: window.into() },
-        meaning("ulp_nack_code", nack.ulp_code, text::ulp_code(rdma::UlpCode(nack.ulp_code))),
+        meaning("ulp_nack_code", nack.ulp_code, text::ulp_code(UlpCode(nack.ulp_code))),
     ]);
     fields
 }

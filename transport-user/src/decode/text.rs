@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 use transport_common::ids::Psn;
-use transport_common::ulp::rdma::{Opcode, UlpCode};
+use transport_common::ulp::UlpCode;
+use transport_common::ulp::rdma::Opcode;
 use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;

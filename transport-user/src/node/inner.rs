@@ -8,21 +8,24 @@ use tokio::sync;
 use transport_common::counters::Counter;
 use transport_common::queues::{CELLS, CONNECTIONS, REGIONS};
 
-use crate::cid::Cids;
-use crate::connections::Connections;
-use crate::engine::{Engine, EngineState};
-use crate::error::Error;
-use crate::grace::{GracePeriods, Quiescence};
-use crate::gro::GroOn;
-use crate::link::Link;
-use crate::loader::{AttachMode, Attachment};
-use crate::netlink::Netlink;
-use crate::receive_timestamps::Stamping;
-use crate::region::Regions;
-use crate::shared::Shared;
-use crate::telemetry::Pools;
-use crate::transmit::CurrentWay;
-use crate::watch::{Lost, Watch, Watched};
+use crate::common::error::Error;
+use crate::library::connections::Connections;
+use crate::library::grace::Quiescence;
+use crate::library::region::Regions;
+use crate::library::shared::Shared;
+use crate::node::engine::{Engine, EngineState};
+use crate::node::grace::GracePeriods;
+use crate::node::interface::gro::GroOn;
+use crate::node::interface::link::Link;
+use crate::node::interface::netlink::Netlink;
+use crate::node::rate_update::RateUpdate;
+use crate::node::receive_timestamps::Stamping;
+use crate::node::telemetry::Pools;
+use crate::node::watch::{Lost, Watch, Watched};
+use crate::node::xdp::attach_mode::AttachMode;
+use crate::node::xdp::loader::Attachment;
+use crate::node::xdp::transmit::CurrentWay;
+use crate::parameters::cid::Cids;
 
 /// What all clones of a node share.
 #[derive(Debug)]
@@ -31,6 +34,7 @@ pub(super) struct Inner {
     pub(super) attach: AttachMode,
     pub(super) shared: Arc<Shared>,
     pub(super) grace: Arc<GracePeriods>,
+    pub(super) rate_update: Arc<RateUpdate>,
     pub(super) netlink: Netlink,
     pub(super) cids: Arc<Cids>,
     pub(super) connections: Arc<Connections>,
@@ -75,11 +79,11 @@ impl Inner {
 
     pub(super) fn down(&self) {
         let Some(running) = self.running.lock().expect("no panic under the lock").take() else { return };
-        self.shared.down.store(true, SeqCst);
+        self.shared.datapath.set_down();
         drop(running);
         self.watch.stop();
         self.shared.poller.stop();
-        self.shared.rate_update.stop();
+        self.rate_update.stop();
         // The wire program is detached. It may still run for a packet that arrived before.
         self.grace.stop();
         self.grace.wait();

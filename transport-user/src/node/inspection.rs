@@ -6,14 +6,14 @@ use transport_common::datapath::{mac_word, words};
 use transport_common::queues::NodeConfig;
 
 use super::options::{NATIVE_MTU, NodeOptions};
-use crate::error::Error;
-use crate::info::Device;
-use crate::loader::AttachMode;
-use crate::mac::Mac;
-use crate::memory;
-use crate::netlink::{Interface, Netlink};
-use crate::own_address;
-use crate::segmentation::{LARGEST_MTU, max_segment, node_mtu, smallest_mtu};
+use crate::common::error::Error;
+use crate::common::mac::Mac;
+use crate::library::memory;
+use crate::node::interface::netlink::{Interface, Netlink};
+use crate::node::interface::own_address;
+use crate::node::xdp::attach_mode::AttachMode;
+use crate::parameters::device::Device;
+use crate::parameters::segmentation::{LARGEST_MTU, max_segment, node_mtu, smallest_mtu};
 
 /// Checks that a node can run on the interface. Returns the interface and the description of the device.
 pub(super) fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), Error> {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_datapath_learns_one_address() {
-        let mut device = crate::info::tests::device();
+        let mut device = crate::parameters::device::tests::device();
         let config = node_config(&device);
         assert_eq!(
             (config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index),

@@ -9,38 +9,54 @@ use tokio::sync;
 use transport_common::counters::Counter;
 use transport_common::ids::{Cid, RKey};
 
-use crate::cid::{CidReservation, Cids};
+use crate::common::error::Error;
+use crate::common::mac::Mac;
 use crate::congestion::{Algorithm, AlgorithmChoice, Algorithms};
-use crate::connection::Connection;
-use crate::connections::{Connections, Core};
-use crate::engine::{Engine, EngineStatus};
-use crate::error::Error;
-use crate::grace::{GracePeriods, Quiescence};
-use crate::gro::GroOn;
-use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
-use crate::link::Link;
-use crate::loader::{self, AttachMode, Loaded};
-use crate::mac::Mac;
-use crate::netlink::{Interface, Netlink};
-use crate::nic_time::DelayHistograms;
-use crate::parameters::{LocalCid, OpenConnection};
-use crate::poller::Poller;
-use crate::rate_update::{RateUpdate, RateUpdateStatus};
-use crate::receive_timestamps::{Plan, ReceiveTimestamps};
-use crate::region::{KeyChoice, MemoryRegion, Regions};
-use crate::shared::Shared;
-use crate::telemetry::NodeStats;
-use crate::trace::{TraceOptions, Tracing};
-use crate::transmit::Transmit;
-use crate::watch::{Lost, Watch};
+use crate::library::connection::Connection;
+use crate::library::connections::{Connections, Core};
+use crate::library::datapath::Datapath;
+use crate::library::grace::Quiescence;
+use crate::library::info::{Access, ConnectionInfo, RegionInfo};
+use crate::library::nic_time::DelayHistograms;
+use crate::library::region::{KeyChoice, MemoryRegion, Regions};
+use crate::library::shared::Shared;
+use crate::library::user_placement::UserPlacement;
+use crate::node::engine::{Engine, EngineStatus};
+use crate::node::interface::gro::GroOn;
+use crate::node::interface::link::Link;
+use crate::node::interface::netlink::{Interface, Netlink};
+use crate::node::rate_update::{RateUpdate, RateUpdateStatus};
+use crate::node::receive_timestamps::{Plan, ReceiveTimestamps};
+use crate::node::telemetry::NodeStats;
+use crate::node::trace::{TraceOptions, Tracing};
+use crate::node::watch::{Lost, Watch};
+use crate::node::xdp::attach_mode::AttachMode;
+use crate::node::xdp::loader::{self, Loaded};
+use crate::node::xdp::transmit::Transmit;
+use crate::parameters::cid::{CidReservation, Cids};
+use crate::parameters::device::Device;
+use crate::parameters::open::{LocalCid, OpenConnection};
 
+pub(crate) mod engine;
+pub(crate) mod grace;
+#[cfg(test)]
+mod grace_order_tests;
 mod inner;
 mod inspection;
-mod options;
+pub(crate) mod interface;
+mod interrupt;
+pub(crate) mod options;
+pub mod rate_update;
+pub(crate) mod receive_timestamps;
+pub(crate) mod telemetry;
+pub(crate) mod trace;
+pub(crate) mod watch;
+pub(crate) mod xdp;
 
+use grace::GracePeriods;
 use inner::{Inner, Running};
 use inspection::{inspect, node_config};
-pub use options::{NATIVE_MTU, NodeOptions};
+use options::NodeOptions;
 
 /// A running node. Clones refer to the same node. It goes down when the last clone is dropped, or by
 /// [`Node::down`]. The kernel detaches the programs when the process dies.
@@ -75,20 +91,19 @@ impl Node {
     ) -> Result<(Self, T), E> {
         options.engine.check()?;
         options.engine.check_cpu()?;
-        let rate_update = RateUpdate::new(options.rate_update, options.algorithms.clone())?;
+        options.rate_update.admission().map_err(Error::from)?;
         let netlink = Netlink::open().map_err(|e| Error::system("open a netlink socket", e))?;
         let (interface, device) = inspect(&netlink, &options)?;
         if !options.force {
             loader::clear(&netlink, &interface, false)?;
         }
         let prepared = prepare(&device)?;
-        let node = Self::attach(options, rate_update, netlink, &interface, device)?;
+        let node = Self::attach(options, netlink, &interface, device)?;
         Ok((node, prepared))
     }
 
     fn attach(
         options: NodeOptions,
-        rate_update: RateUpdate,
         netlink: Netlink,
         interface: &Interface,
         device: Device,
@@ -115,10 +130,16 @@ impl Node {
             return Err(Error::Object("engine program: the wire program does not reach it"));
         }
         let grace = GracePeriods::new()?;
-        let shared = Shared::new(maps, rate_update, Arc::clone(&grace) as Arc<dyn Quiescence>)?;
+        let datapath = Datapath::new(maps)?;
+        let rate_update = RateUpdate::new(options.rate_update, options.algorithms, Arc::clone(&datapath))?;
+        let shared = Shared::new(
+            Arc::clone(&datapath),
+            Arc::clone(&grace) as Arc<dyn Quiescence>,
+            Arc::clone(&rate_update) as Arc<dyn UserPlacement>,
+        );
         let connections = Arc::new(Connections::default());
-        let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
-        Poller::start(&shared, &connections)?;
+        let engine = Engine::start(options.engine, wire, wake, datapath, Arc::clone(&shared.poller))?;
+        poll(&shared, &connections)?;
         let stamping = plan.start(&shared.maps);
         let node = Self {
             inner: Arc::new(Inner {
@@ -126,6 +147,7 @@ impl Node {
                 attach: options.attach,
                 shared,
                 grace,
+                rate_update,
                 netlink,
                 cids: Cids::new(),
                 connections,
@@ -141,7 +163,8 @@ impl Node {
                 lost: sync::watch::Sender::new(None),
             }),
         };
-        node.inner.grace.start(Arc::downgrade(&node.inner.shared))?;
+        let poller = Arc::clone(&node.inner.shared.poller);
+        node.inner.grace.start(move || poller.kick())?;
         node.inner.watch.start(Arc::downgrade(&node.inner))?;
         Ok(node)
     }
@@ -243,12 +266,12 @@ impl Node {
         &self,
         algorithm: impl Algorithm + Send + Sync + 'static,
     ) -> Result<AlgorithmChoice, Error> {
-        self.inner.shared.rate_update.register(Arc::new(algorithm))
+        self.inner.rate_update.register(Arc::new(algorithm))
     }
 
     /// Returns the algorithms that connections may select by name now.
     pub fn algorithms(&self) -> Algorithms {
-        self.inner.shared.rate_update.algorithms()
+        self.inner.rate_update.algorithms()
     }
 
     /// Returns the connection with this local CID.
@@ -378,8 +401,7 @@ impl Node {
     /// # Errors
     /// [`Error::System`].
     pub fn rate_update(&self) -> Result<RateUpdateStatus, Error> {
-        let shared = &self.inner.shared;
-        Ok(shared.rate_update.status(&shared.maps, &self.inner.counters()?))
+        Ok(self.inner.rate_update.status(&self.inner.counters()?))
     }
 
     /// Records a trace of every run of the datapath. The trace ends when it reaches a limit of the options, or
@@ -424,7 +446,7 @@ impl Node {
             attach: inner.attach,
             transmit: self.transmit()?,
             engine: self.engine()?,
-            rate_update: inner.shared.rate_update.status(maps, &counters),
+            rate_update: inner.rate_update.status(&counters),
             delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
             counters,
             pools,
@@ -433,13 +455,22 @@ impl Node {
     }
 }
 
+/// Starts the thread that polls the connections. The node stops it before it drops the last reference to `shared`.
+fn poll(shared: &Arc<Shared>, connections: &Arc<Connections>) -> Result<(), Error> {
+    let (weak, watched) = (Arc::downgrade(shared), Arc::clone(connections));
+    shared.poller.start(move || {
+        let _shared = weak.upgrade()?;
+        Some(watched.look())
+    })
+}
+
 /// Checks that handles can be sent to any thread.
 const _: () = {
     const fn handle<T: Send + Sync + Clone>() {}
     handle::<Node>();
     handle::<Connection>();
     handle::<MemoryRegion>();
-    handle::<crate::CompletionQueue>();
+    handle::<crate::library::completion::CompletionQueue>();
 };
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use crate::congestion::Algorithms;
-use crate::engine::EngineOptions;
-use crate::loader::AttachMode;
-use crate::memory;
-use crate::rate_update::RateUpdateOptions;
-use crate::transmit::Transmit;
+use crate::library::memory;
+use crate::node::engine::EngineOptions;
+use crate::node::rate_update::RateUpdateOptions;
+use crate::node::xdp::attach_mode::AttachMode;
+use crate::node::xdp::transmit::Transmit;
 
 /// Largest interface MTU for native XDP: a frame, its headroom and the kernel's data structures share one page.
 pub const NATIVE_MTU: u32 = 3498;

@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{
-    COVERAGE,
-    citation::{self, Citation},
-};
+use super::citation::{self, Citation};
+
+/// The generated page, beside those with the definitions.
+pub(super) const COVERAGE: &str = "coverage.md";
 
 /// The text that marks the definition of an id on a page.
 const ANCHOR: &str = "<a id=\"";

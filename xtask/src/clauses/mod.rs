@@ -13,14 +13,12 @@ use std::{fmt, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 
-use self::{citation::Citation, inventory::Inventory, sources::Source};
+use self::{
+    citation::Citation,
+    inventory::{COVERAGE, Inventory},
+    sources::{SPEC, Source},
+};
 use crate::shell::Progress;
-
-/// The directory of the pages with the definitions, relative to the root of the repository.
-const SPEC: &str = "docs/spec";
-
-/// The generated page, in [`SPEC`].
-const COVERAGE: &str = "coverage.md";
 
 /// A citation and its place.
 struct Cited<'a> {

@@ -7,7 +7,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::SPEC;
+/// The directory of the pages with the definitions, relative to the root of the repository.
+pub(super) const SPEC: &str = "docs/spec";
 
 /// The extensions of the files in which citations are searched.
 const EXTENSIONS: [&str; 10] = ["c", "cc", "h", "lua", "md", "p4", "py", "rs", "sh", "toml"];
@@ -106,7 +107,7 @@ mod tests {
             ("transport-common/src/wire/ack.rs", Kind::Code),
             ("transport-common/tests/windows.rs", Kind::Test),
             ("transport-user/src/config/tests.rs", Kind::Test),
-            ("transport-user/src/queue_pair_tests.rs", Kind::Test),
+            ("transport-user/src/library/queue_pair_tests.rs", Kind::Test),
             ("tests/src/simulation/oracle.rs", Kind::Test),
             ("hw-model/p4/swift.p4", Kind::Code),
             ("conformance/src/checks/order.rs", Kind::Test),

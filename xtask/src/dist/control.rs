@@ -4,7 +4,11 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result};
 
-use super::{NAME, output, release::Release, tree::Tree};
+use super::{
+    program::{NAME, output},
+    release::Release,
+    tree::Tree,
+};
 use crate::shell::workspace;
 
 /// The example node file. It is a conffile: dpkg keeps the administrator's changes.

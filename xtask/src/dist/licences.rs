@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::output;
+use super::program::output;
 use crate::shell::cargo;
 
 /// Lower-case prefixes of the names of licence files.

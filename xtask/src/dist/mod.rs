@@ -3,6 +3,7 @@
 
 mod control;
 mod licences;
+mod program;
 mod release;
 mod tree;
 
@@ -12,19 +13,21 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::json;
 
-use self::{release::Release, tree::Tree};
+use self::{
+    program::{NAME, output},
+    release::Release,
+    tree::Tree,
+};
 use crate::{
     ahead::BuildAhead,
     setup::{self, Scope},
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
-/// The name of the package and of its program.
-const NAME: &str = "tiercel";
 /// Pages of `docs` to which the README sends those who use the program.
 const PAGES: [&str; 4] = ["limits.md", "platforms.md", "conformance-tester.md", "wireshark.md"];
 
@@ -169,17 +172,4 @@ fn report(package: &Path, release: &Release, json: bool) -> Result<()> {
         println!("Install it with `apt-get install {}`", path.display());
     }
     Ok(())
-}
-
-/// Runs a program to its end and returns its standard output.
-///
-/// # Errors
-/// If the program cannot be started, or if it fails; with its error message.
-fn output(command: &mut Command) -> Result<String> {
-    let name = Path::new(command.get_program()).display().to_string();
-    let output = command.env("LC_ALL", "C").output().with_context(|| format!("cannot start {name}"))?;
-    if !output.status.success() {
-        bail!("{name} failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-    }
-    String::from_utf8(output.stdout).with_context(|| format!("{name} printed no text"))
 }

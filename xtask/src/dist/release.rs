@@ -4,7 +4,7 @@ use std::{env, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{NAME, output};
+use super::program::{NAME, output};
 use crate::git;
 
 /// The commit that is packaged.

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::output;
+use super::program::output;
 
 /// A directory that stands for the root of the machine. File modes do not depend on the umask.
 pub(super) struct Tree {

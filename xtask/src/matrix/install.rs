@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    choose_accelerator,
+    accelerator::choose_accelerator,
     guest::{Guest, Machine},
     initrd,
     kernel::Kernel,

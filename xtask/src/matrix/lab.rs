@@ -13,7 +13,6 @@ use super::{
     nic::Nic,
     patience::Patience,
     said::{last_line, sentence},
-    verifier,
 };
 
 /// Limit for loading the programs with software emulation on a busy machine. On an idle machine, the verifier
@@ -184,8 +183,7 @@ impl Lab {
     /// # Errors
     /// If they cannot be listed.
     pub(crate) fn note_programs(&mut self) -> Result<()> {
-        let inventory = self.inventory(Side::A)?;
-        verifier::note(inventory, &mut self.verified);
+        self.inventory(Side::A)?.note(&mut self.verified);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! `cargo xtask matrix` runs Tiercel on other kernels and other network cards, in QEMU guests.
 
+mod accelerator;
 mod evidence;
 mod guest;
 mod initrd;
@@ -21,7 +22,7 @@ mod verifier;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, ExitCode},
     thread,
     time::Duration,
@@ -33,7 +34,8 @@ use clap::Args;
 pub(crate) use inside::print_inventory;
 
 use self::{
-    guest::{Accelerator, Guest, Machine, QEMU, SMALL_MIB},
+    accelerator::choose_accelerator,
+    guest::{Accelerator, QEMU},
     kernel::{Kernel, Wanted},
     nic::Nic,
     packages::Archive,
@@ -45,8 +47,9 @@ use self::{
 };
 use crate::{
     ahead::BuildAhead,
-    build_programs, git, setup,
-    setup::Scope,
+    git,
+    programs::build_programs,
+    setup::{self, Scope},
     shell::{Progress, cargo, is_root, run, target_dir, workspace},
 };
 
@@ -61,8 +64,6 @@ const NICS: [Nic; 4] = [Nic::VirtioNet, Nic::VirtioNetQueues, Nic::VirtioNetGene
 const QUICK: [Scenario; 6] =
     [Scenario::Start, Scenario::Connect, Scenario::Cp, Scenario::Loss, Scenario::Trace, Scenario::CleanUp];
 const QUICK_LIMIT: Duration = Duration::from_secs(8 * 60);
-/// Limit for a boot with KVM. Where KVM works, a guest boots in a second or two.
-const KVM_LIMIT: Duration = Duration::from_secs(15);
 /// The files that are written: the results, and the page that is made from them.
 const RESULTS: &str = "docs/platforms.json";
 const PAGE: &str = "docs/platforms.md";
@@ -293,37 +294,6 @@ impl Run<'_> {
         };
         results.merge(&Results { cells: done.cells, verified: vec![verified] });
     }
-}
-
-/// Returns KVM if a guest boots with the initrd in `folder` and KVM on this machine, otherwise software emulation.
-fn choose_accelerator(
-    kernel: &Kernel,
-    folder: &Path,
-    patience: &Patience,
-    progress: &Progress,
-) -> Result<Accelerator> {
-    if !Path::new("/dev/kvm").exists() {
-        return Ok(Accelerator::Tcg);
-    }
-    progress.say("trying whether a guest boots with KVM");
-    let machine = Machine {
-        accelerator: Accelerator::Kvm,
-        kernel,
-        initrd: &folder.join("initrd"),
-        memory_mib: SMALL_MIB,
-        card: None,
-        folder,
-        name: 'k',
-    };
-    let booted = Guest::start(&machine, patience).and_then(|mut guest| guest.ready(KVM_LIMIT));
-    patience.check()?;
-    Ok(match booted {
-        Ok(()) => Accelerator::Kvm,
-        Err(error) => {
-            progress.say(&format!("KVM does not serve, so guests are emulated: {error:#}"));
-            Accelerator::Tcg
-        }
-    })
 }
 
 /// Updates the page and the results that an earlier run wrote.

@@ -1,13 +1,12 @@
 //! How many instructions the verifier of a guest's kernel walks for each program, and a scenario with the programs
 //! that record a trace.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{
-    inside::Inventory,
     lab::{ASK_LIMIT, Lab, Side},
     said::sentence,
 };
@@ -56,25 +55,9 @@ fn trace_sentence(log: &str) -> String {
     text.map_or_else(|| sentence(log), |text| sentence(&format!("error: {text}")))
 }
 
-/// Adds the programs of an inventory to the known ones. The kernel stores only 15 bytes of a name.
-pub(crate) fn note(inventory: Inventory, known: &mut BTreeMap<String, u32>) {
-    known.extend(inventory.programs.into_iter().map(|program| (full_name(&program.name), program.verified)));
-}
-
-fn full_name(name: &str) -> String {
-    const LONG: &str = "redeliver_recorded";
-    if LONG.get(..15) == Some(name) { LONG.to_owned() } else { name.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_those_of_the_object() {
-        assert_eq!(full_name("redeliver_recor"), "redeliver_recorded");
-        assert_eq!(full_name("wire"), "wire");
-    }
 
     #[test]
     fn a_failure_in_json_has_its_sentence() {

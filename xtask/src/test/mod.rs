@@ -17,9 +17,10 @@ use clap::Args;
 use self::{suite::Ended, tally::Tally};
 use crate::{
     ahead::BuildAhead,
-    build_programs, checks,
+    checks,
     matrix::{self, Quick, QuickNeeds},
     preflight,
+    programs::build_programs,
     setup::{self, Scope},
     shell::{Progress, cargo, run, target_dir, workspace},
     tested::{self, Verdict},

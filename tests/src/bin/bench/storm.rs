@@ -14,10 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use falcon_conformance::{Flow, encoded};
 use serde::Serialize;
 use tiercel_tests::checks::block_on;
 use tiercel_tests::nodes::{Setup, TwoNodes};
-use tiercel_tests::raw_peer::{Flow, encoded};
 use tiercel_tests::{Host, veth};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::ulp::rdma::{Bth, Opcode, Reth};
@@ -261,7 +261,7 @@ impl<'a> Storm<'a> {
             Kind::Jumps => push(base(PacketType::PushData, expected.add(5), old.add(1 << 20))),
             Kind::Copies => push(base(PacketType::PushData, expected.sub(1), old)),
         };
-        let mut frame = self.flow.falcon(&Psp::plaintext(Spi(info.rx_spi), Picoseconds(0)), &falcon);
+        let mut frame = self.flow.frame(&Psp::plaintext(Spi(info.rx_spi), Picoseconds(0)), &falcon);
         // The checksum would cover the IV, which changes.
         let checksum = self.flow.udp_offset() + Udp::LEN - 2;
         frame[checksum..checksum + 2].fill(0);

@@ -12,7 +12,7 @@ use transport_common::counters::Counter;
 use transport_user::NodeStats;
 
 use crate::equation::Equation;
-use crate::report::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// Length of an Ethernet header.
 const ETHERNET: usize = 14;

@@ -15,8 +15,9 @@ use transport_user::{Access, MemoryRegion, Node};
 
 use crate::file::{Copy, Source, hex};
 use crate::measure::{Latencies, Progress};
-use crate::report::{Phase, Snapshot};
+use crate::report::Phase;
 use crate::rest;
+use crate::snapshot::Snapshot;
 
 /// Bytes of registered memory that a transfer uses at each end.
 const WINDOW: u64 = 64 << 20;

@@ -9,6 +9,7 @@ mod options;
 mod report;
 mod rest;
 mod small;
+mod snapshot;
 mod table;
 
 use std::fs::File;

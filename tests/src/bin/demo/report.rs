@@ -16,6 +16,7 @@ use crate::equation::Equation;
 use crate::file::Source;
 use crate::measure::Latency;
 use crate::rest::{self, Left};
+use crate::snapshot::Snapshot;
 
 /// The whole run.
 #[derive(Debug, Serialize)]
@@ -125,21 +126,6 @@ impl Report {
         self.failures.is_empty()
             && self.balance.iter().all(Equation::holds)
             && self.rest.iter().all(|left| left.value == 0)
-    }
-}
-
-/// All counters at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) a: NodeStats,
-    pub(crate) b: NodeStats,
-    pub(crate) fabric: Option<LiveStats>,
-}
-
-impl Snapshot {
-    pub(crate) fn take(nodes: &TwoNodes) -> Result<Self> {
-        let fabric = nodes.pair.fabric().map(|fabric| fabric.stats());
-        Ok(Self { a: nodes.a.stats()?, b: nodes.b.stats()?, fabric })
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tiercel_tests::nodes::TwoNodes;
 use transport_user::{ConnectionInfo, Node, Pools};
 
-use crate::report::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// The longest time for the last acknowledgements.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,8 @@ use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags,
 use transport_user::{Access, Connection, MemoryRegion, PostError};
 
 use crate::measure::{Latencies, Latency, Progress};
-use crate::report::{Phase, Snapshot};
+use crate::report::Phase;
+use crate::snapshot::Snapshot;
 
 /// Bytes of an operation, except fetch-add, which has 8.
 const BYTES: u32 = 64;

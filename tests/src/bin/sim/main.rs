@@ -70,8 +70,11 @@ fn run(options: &Options) -> Result<Report> {
     report.seconds = begin.elapsed().as_secs_f64();
     for (number, (scenario, failure)) in failures.into_iter().enumerate() {
         // Each takes a while, and they often have one cause.
-        let found =
-            if number < options.shrink { shrink(&scenario, &failure, options) } else { (vec![], failure) };
+        let found = if number < options.shrink {
+            shrink(&scenario, &failure, options.json)
+        } else {
+            (vec![], failure)
+        };
         report.failed.push(Failed::new(&scenario, options, found));
     }
     Ok(report)

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use tiercel_tests::simulation::{Scenario, Weather};
 
-use crate::options::Options;
 use crate::play::{Failure, play};
 
 /// Longest time for one seed.
@@ -128,11 +127,12 @@ impl Reduction {
 }
 
 /// Takes away from a failed scenario what it can, as long as the same check fails. Returns what was taken away, in
-/// this order, and the failure that is left, with its last events.
-pub(crate) fn shrink(scenario: &Scenario, failure: &Failure, options: &Options) -> (Vec<Reduction>, Failure) {
+/// this order, and the failure that is left, with its last events. Unless `quiet`, says on standard error that it looks for
+/// a smaller case.
+pub(crate) fn shrink(scenario: &Scenario, failure: &Failure, quiet: bool) -> (Vec<Reduction>, Failure) {
     let end = Instant::now() + PATIENCE;
     let (mut scenario, mut taken) = (scenario.clone(), vec![]);
-    if !options.json {
+    if !quiet {
         eprintln!("seed {} failed; looking for a smaller case", scenario.seed);
     }
     'again: loop {

@@ -3,6 +3,7 @@
 //! This follows from the frame, from the windows and the timeout before the step, and from what arrived earlier. It uses
 //! nothing that the connection has noted about the acknowledgement, so a note that is missing is found.
 
+use falcon_conformance::Parts;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Cid, Psn};
 use transport_common::packet_delivery::{PACKETS, PacketFlags, TransmitWindow, Window};
@@ -12,7 +13,6 @@ use transport_common::wire::falcon::FalconHeader;
 use transport_common::wire::nack::NackCode;
 
 use super::{Causes, Look};
-use crate::raw_peer::packet_of;
 
 /// The BACK, EACK or NACK of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(in crate::simulation) struct Arrived {
 impl Arrived {
     /// Reads a frame. Returns `None` if it is no acknowledgement.
     pub(in crate::simulation) fn of(frame: &[u8]) -> Option<Self> {
-        let parts = packet_of(frame)?;
+        let parts = Parts::of(frame)?;
         let t3 = parts.psp.iv.ticks();
-        match parts.header {
+        match parts.header? {
             FalconHeader::Ack(ack) => {
                 let beyond = match &ack {
                     Ack::Back(_) => [Bitmap128::ZERO; 2],

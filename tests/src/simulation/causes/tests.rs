@@ -57,7 +57,7 @@ fn said_of_acknowledgement(times: usize, change: impl FnOnce(&mut Entry)) -> Str
     let frame = acknowledgement(frames);
     let arrived = Arrived::of(&frame);
     let mut look = |nic: &HostNic| {
-        causes.look(nic.entry(SLOT), arrived.as_ref(), Placement::Kernel as u32, nic.time().ticks());
+        causes.look(nic.entry(SLOT), arrived.as_ref(), Placement::Kernel as u32, nic.time());
     };
     for _ in 1..times {
         nic.receive(frame.clone());
@@ -80,7 +80,7 @@ fn said(change: impl FnOnce(&mut Entry)) -> String {
     change(nic.entry_mut(SLOT));
     let placement = nic.entry(SLOT).settings.in_force.placement;
     text_of(|| {
-        causes.look(nic.entry(SLOT), None, placement, nic.time().ticks());
+        causes.look(nic.entry(SLOT), None, placement, nic.time());
     })
 }
 
@@ -106,7 +106,7 @@ fn an_event_for_user_space_that_is_in_no_queue_was_refused() {
     let frame = acknowledgement(frames);
     let arrived = Arrived::of(&frame);
     nic.receive(frame);
-    let news = causes.look(nic.entry(SLOT), arrived.as_ref(), Placement::User as u32, nic.time().ticks());
+    let news = causes.look(nic.entry(SLOT), arrived.as_ref(), Placement::User as u32, nic.time());
     assert_eq!(news, News { told: None, untold: [1, 1] });
     assert_eq!(nic.counter(Counter::EventRefusedFull), 1);
 }

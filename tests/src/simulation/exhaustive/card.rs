@@ -3,11 +3,12 @@
 //! A state is some hundred bytes that differ, of the 100 KB that a step can change. Going from one state to another
 //! touches only these.
 
-use host_nic::{Doorbells, HostConfig, HostNic, testbed};
+use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::connection::Entry;
 use transport_common::queues::{
     AccessFlags, CONNECTIONS, Completion, NodeConfig, PAGE_BYTES, QueuePair, Region,
 };
+use transport_common::shard::{READY_WORDS, Scheduler};
 use transport_common::timing_wheel::TimingWheel;
 use transport_common::ulp::Protocol;
 use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
@@ -79,7 +80,8 @@ impl Difference {
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     difference: Difference,
-    doorbells: Doorbells,
+    ready: [u64; READY_WORDS],
+    scheduler: Scheduler,
     free_cells: Vec<u32>,
     busy: bool,
     completions: Vec<Completion>,
@@ -127,7 +129,8 @@ impl Card {
         });
         Saved {
             difference: self.loaded.clone(),
-            doorbells: *self.nic.doorbells(),
+            ready: self.nic.page().ready.bits(),
+            scheduler: *self.nic.scheduler(),
             free_cells: self.nic.free_cells().to_vec(),
             busy: self.is_busy(),
             completions: self.completions.clone(),
@@ -158,8 +161,9 @@ impl Card {
             first = end;
         });
         self.loaded.clone_from(&saved.difference);
-        *self.nic.doorbells() = saved.doorbells;
-        self.nic.set_free_cells(saved.free_cells.clone());
+        self.nic.page().ready.restore(saved.ready);
+        *self.nic.scheduler() = saved.scheduler;
+        self.nic.set_free_cells(&saved.free_cells);
         self.set_busy(saved.busy);
         self.completions.clone_from(&saved.completions);
         self.readied = saved.readied;

@@ -1,6 +1,6 @@
 //! What must not go back or too far in a step.
 
-use transport_common::connection::{Connection, TRANSACTIONS};
+use transport_common::connection::{Connection, Service, TRANSACTIONS};
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{Gate, ReceiveWindow, TransmitWindow};
 use transport_common::units::Picoseconds;
@@ -15,6 +15,7 @@ pub(in crate::simulation) struct Before {
     /// The oldest transaction not completed, and the next request of the peer to deliver.
     rsn: [Rsn; 2],
     last_iv: Picoseconds,
+    service: Service,
 }
 
 impl Before {
@@ -27,7 +28,13 @@ impl Before {
             pushes: c.delivery.data().rx,
             rsn: [c.initiator.brsn, c.target.nrsn],
             last_iv: c.security.last_iv,
+            service: c.service,
         }
+    }
+
+    /// Whether its timers had to catch up, because no service had seen to them for minutes.
+    pub(in crate::simulation) fn was_behind(&self, now: Picoseconds) -> bool {
+        self.service.timers_run_at(now) != now
     }
 
     pub(in crate::simulation) fn check(&self, c: &Connection) {

@@ -1,5 +1,6 @@
 //! Changes what a frame acknowledges, and keeps its lengths and checksums right.
 
+use falcon_conformance::Parts;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::Window;
@@ -12,8 +13,6 @@ use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::psp::{NEXT_HEADER_FALCON, Psp};
 use transport_common::wire::udp::Udp;
-
-use crate::raw_peer::packet_of;
 
 /// Offsets in every Falcon header: destination CID, and the bases by [`Window`].
 const CID: usize = 0;
@@ -37,9 +36,9 @@ pub(super) struct Packet {
 impl Packet {
     /// Finds the headers of a frame. Returns `None` if it has no Falcon packet.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
-        let parts = packet_of(frame)?;
-        let payload = parts.payload.as_ptr().addr() - frame.as_ptr().addr();
-        let falcon = payload - parts.header.header_len();
+        let parts = Parts::of(frame)?;
+        let header = parts.header?;
+        let falcon = parts.falcon.as_ptr().addr() - frame.as_ptr().addr();
         let inner = match parts.psp.next_header {
             NEXT_HEADER_FALCON => None,
             version => Some(falcon - Inner::header_len(version) as usize),
@@ -47,7 +46,7 @@ impl Packet {
         debug_assert_eq!(parts.psp.header_len(), Psp::LEN);
         let udp = inner.unwrap_or(falcon) - Psp::LEN - Udp::LEN;
         let ip = if frame[12..14] == [0x81, 0] { Ethernet::TAGGED_LEN } else { Ethernet::LEN };
-        Some(Self { ip, udp, inner, falcon, header: parts.header })
+        Some(Self { ip, udp, inner, falcon, header })
     }
 
     fn word(&self, frame: &[u8], at: usize) -> [u8; 4] {

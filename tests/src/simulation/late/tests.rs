@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use falcon_conformance::{Flow, encoded};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
-use transport_common::wire::psp::Psp;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::{PacketType, ProtocolType};
 
 use super::*;
-use crate::raw_peer::{Flow, encoded};
 use crate::simulation::scenario::Profile;
 
 /// Returns a flow of each kind: over IPv4 and IPv6, without and with a tag, in each tunnel.
@@ -39,13 +38,7 @@ fn flows() -> Vec<Flow> {
 }
 
 fn frame(flow: &Flow, falcon: &[u8]) -> Vec<u8> {
-    let (spi, iv) = (Spi(9), Picoseconds(1 << 40));
-    let psp = match flow.inner {
-        None => Psp::plaintext(spi, iv),
-        Some((IpAddr::V4(_), _)) => Psp::tunnel(4, spi, iv),
-        Some((IpAddr::V6(_), _)) => Psp::tunnel(6, spi, iv),
-    };
-    flow.falcon(&psp, falcon)
+    flow.frame(&flow.psp(Spi(9), Picoseconds(1 << 40)), falcon)
 }
 
 fn header([data, request]: [u32; 2]) -> AckHeader {

@@ -21,6 +21,7 @@ impl World {
         let (own, peers) = if side == 0 { (first, second) } else { (second, first) };
         let nic = &self.hosts[own.initiator.host].nic;
         let entry = nic.entry(own.initiator.slot);
+        self.reached.note("timers_behind", before.was_behind(nic.time()));
         let ledger = &mut self.ledgers[link][side];
         let lost = ledger.look(nic.queue_pair(own.initiator.slot), entry, own, peers);
         self.reached.add_full_queue(&entry.connection, lost.len());
@@ -42,7 +43,7 @@ impl World {
         for (index, host) in self.hosts.iter().enumerate() {
             let nic = &host.nic;
             assert_eq!(nic.cells_in_use(), 0, "F-11-1: receive cells are given back");
-            let lost = |kind| matches!(kind, FaultKind::Partition { .. });
+            let lost = |kind| matches!(kind, FaultKind::Partition { .. } | FaultKind::Stop { .. });
             if !strange && !self.has(lost) {
                 let concurrent = self.hosts.iter().any(Host::interleaves);
                 corruption::verify(nic, self.fabric.corruptions(Port(index as u16)), concurrent);

@@ -1,12 +1,13 @@
 //! What the faults of a scenario do to its world.
 
+use fabric_model::Span;
 use host_nic::HostNic;
 use rand::Rng;
 use transport_common::connection::{Entry, State, Statistics};
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 
-use super::{Observer, World};
+use super::{AFTER_A_STOP, Observer, World};
 use crate::simulation::application::Flow;
 use crate::simulation::congestion;
 use crate::simulation::faults::{Fault, FaultKind};
@@ -21,6 +22,7 @@ impl World {
         self.note(|| fault.to_string());
         match fault.kind {
             FaultKind::Pause { host, length } => self.hosts[host].pause(self.now + length),
+            FaultKind::Stop { host, length, receives } => self.stop(host, length, receives),
             FaultKind::Partition { hosts, length } => self.partitions.push((hosts, self.now + length)),
             FaultKind::Late { host, lateness, length } => {
                 self.late.push(LateAcknowledgements::new(host, lateness, self.now + length));
@@ -46,6 +48,31 @@ impl World {
                 self.close_link(link);
             }
             FaultKind::Restart { host } => self.restart(host),
+        }
+    }
+
+    /// Stops the node of a host. Remembers what is posted until then, see [`Self::check_stopped`].
+    fn stop(&mut self, host: usize, length: Span, receives: bool) {
+        let until = self.now + length;
+        self.hosts[host].stop(until, receives);
+        self.hosts.iter_mut().for_each(|host| host.silence(until));
+        let posted = self.flows.iter().map(|flows| [flows[0].ops.len(), flows[1].ops.len()]).collect();
+        self.stopped.push((until + AFTER_A_STOP, posted));
+    }
+
+    /// Checks that what was posted before a node was stopped has ended, some time after it went on. All transaction
+    /// timeouts are below half a second.
+    pub(super) fn check_stopped(&mut self) {
+        let now = self.now;
+        let Some(place) = self.stopped.iter().position(|(by, _)| *by <= now) else { return };
+        let (_, posted) = self.stopped.swap_remove(place);
+        for (flow, posted) in self.flows.as_flattened().iter().zip(posted.as_flattened()) {
+            let entry = self.hosts[flow.initiator.host].nic.entry(flow.initiator.slot);
+            let ended = entry.connection.initiator.brsn.distance_from(flow.first) as usize;
+            assert!(
+                flow.is_cut() || ended >= *posted,
+                "{ended} of {posted} operations have ended long after a node went on"
+            );
         }
     }
 

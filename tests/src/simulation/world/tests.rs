@@ -46,7 +46,7 @@ fn a_cell_that_nobody_owns_is_found() {
         for host in &mut world.hosts {
             let mut free = host.nic.free_cells().to_vec();
             free.pop();
-            host.nic.set_free_cells(free);
+            host.nic.set_free_cells(&free);
         }
     });
     assert!(said.contains("receive cells in use"), "{said}");

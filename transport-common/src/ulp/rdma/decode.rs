@@ -1,7 +1,7 @@
 //! Operations: which headers form one, and which lengths must agree (D-84).
 
-use super::UlpCode;
 use super::{Aeth, AtomicEth, Bth, Opcode, RdmaError, Reth};
+use crate::ulp::UlpCode;
 use crate::wire::cursor::Cursor;
 use crate::wire::field::{get_u32, get_u64};
 

@@ -1,7 +1,8 @@
 //! InfiniBand's transport headers (D-84).
 
-use super::{Opcode, RdmaError, UlpCode};
+use super::{Opcode, RdmaError};
 use crate::ids::RKey;
+use crate::ulp::UlpCode;
 use crate::wire::cursor::Cursor;
 use crate::wire::field::{get_u8, get_u16, get_u32, get_u64, put_u8, put_u16, put_u32, put_u64};
 

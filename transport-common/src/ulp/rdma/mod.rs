@@ -6,12 +6,10 @@ use bytemuck::{Pod, Zeroable};
 
 mod decode;
 mod headers;
-mod memory;
 mod packet;
 mod requester;
 mod responder;
 mod ulp;
-mod verbs;
 
 pub use decode::{
     ATOMIC_REQUEST_LEN, ATOMIC_RESPONSE_LEN, IMMEDIATE_LEN, Position, READ_REQUEST_LEN, RESPONSE_HEADER_LEN,
@@ -19,18 +17,7 @@ pub use decode::{
     decode_push, decode_push_after, decode_response, decode_response_after,
 };
 pub use headers::{Aeth, AtomicEth, Bth, Reth};
-pub use memory::{
-    AccessFlags, BANK_BYTES, BANK_GUARD, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES, Region,
-};
-pub use packet::{Extension, Operation, OperationKind, Payload, parse_operation};
-pub use requester::{
-    AnswerVerdict, check_answer, is_pull, is_valid, label, request_payload, response_payload,
-};
-pub use responder::{
-    Answer, AnswerKind, Atomic, Place, PlaceFlags, PullVerdict, PushVerdict, Readiness, Receives, Responder,
-};
 pub use ulp::Rdma;
-pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Verb, WorkFlags, WorkRequest};
 
 /// Opcode of a BTH. The named ones are in use; they are InfiniBand's for reliable connections (D-84). A packet may
 /// carry any other value.
@@ -67,24 +54,8 @@ impl Opcode {
     pub const FETCH_ADD: Self = Self(0x14);
 }
 
-/// Why an RDMA operation failed. It is the ULP code of a NACK, and of an AETH when [`Aeth::ERROR_BASE`] is added
-/// to it (D-84). Falcon itself passes on any value.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
-pub struct UlpCode(pub u8);
-
-impl UlpCode {
-    /// No error.
-    pub const NONE: Self = Self(0);
-    /// Bad opcode, lengths that disagree, or misaligned atomic.
-    pub const INVALID_REQUEST: Self = Self(1);
-    /// Unknown R_Key, address out of bounds, or no permission.
-    pub const ACCESS: Self = Self(2);
-    /// The target could not execute the operation.
-    pub const OPERATIONAL: Self = Self(3);
-}
-
-/// Why a payload is not an RDMA operation. A target answers each of these with [`UlpCode::INVALID_REQUEST`].
+/// Why a payload is not an RDMA operation. A target answers each of these with
+/// [`UlpCode::INVALID_REQUEST`](super::UlpCode::INVALID_REQUEST).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RdmaError {

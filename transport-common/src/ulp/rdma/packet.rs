@@ -1,163 +1,19 @@
-//! The RDMA part of a packet as a flat struct, for received packets and for packets to send.
+//! RDMA's headers on the wire: from a received packet to an operation, and from a payload to a packet to send.
 
-use super::{Aeth, Bth, Position, RdmaPull, RdmaPush, RdmaResponse};
-use super::{Opcode, UlpCode};
+use super::{
+    ATOMIC_REQUEST_LEN, ATOMIC_RESPONSE_LEN, Aeth, AtomicEth, Bth, IMMEDIATE_LEN, Opcode, Position,
+    RESPONSE_HEADER_LEN, RdmaPull, RdmaPush, RdmaResponse, Reth, SEND_HEADER_LEN, WRITE_HEADER_LEN,
+};
+use crate::ids::RKey;
+use crate::ulp::{Headers, Operation, OperationKind, Payload};
 use crate::wire::PacketType;
 use crate::wire::cursor::Cursor;
-use bytemuck::{CheckedBitPattern, Zeroable};
-
-/// What a packet requests or answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
-#[repr(u8)]
-pub enum OperationKind {
-    /// The packet carries no ULP part.
-    #[default]
-    None = 0,
-    /// WRITE segment.
-    Write = 1,
-    /// SEND segment; see [`Operation::first`] and [`Operation::last`].
-    Send = 2,
-    /// READ request.
-    Read = 3,
-    /// Compare and swap request.
-    CompareSwap = 4,
-    /// Fetch and add request.
-    FetchAdd = 5,
-    /// READ response with data.
-    ReadResponse = 6,
-    /// Atomic response with the original value.
-    AtomicResponse = 7,
-    /// Response that reports an error of the target ULP.
-    ErrorResponse = 8,
-    /// Malformed. It is answered with an error (D-84).
-    Invalid = 9,
-}
-
-/// The operation of a received packet.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
-pub struct Operation {
-    /// The kind of operation.
-    pub kind: OperationKind,
-    /// 1: first segment of its message.
-    pub first: u8,
-    /// 1: last segment of its message.
-    pub last: u8,
-    /// 1: `immediate` is valid.
-    pub has_immediate: u8,
-    /// ULP code of an error response, or of an invalid request.
-    pub code: UlpCode,
-    /// 0.
-    pub reserved: u8,
-    /// Bytes of ULP header before the data.
-    pub header: u16,
-    /// Bytes of data in the packet, or bytes that a READ asks for.
-    pub length: u32,
-    /// R_Key.
-    pub rkey: u32,
-    /// Address in the region.
-    pub address: u64,
-    /// Swap value or addend; the original value in a response.
-    pub swap_or_add: u64,
-    /// Compare value.
-    pub compare: u64,
-    /// Immediate data.
-    pub immediate: u32,
-    /// Segment number (BTH PSN).
-    pub segment: u32,
-}
-
-impl Operation {
-    /// Forgets an earlier packet. The operation is invalid until a parser finds another kind. Fields that only one kind
-    /// has keep their values.
-    #[inline(always)]
-    pub(crate) fn begin(&mut self) {
-        // The fields are assigned one by one: a struct literal becomes a slow byte loop on the BPF target.
-        self.kind = OperationKind::Invalid;
-        self.first = 0;
-        self.last = 0;
-        self.has_immediate = 0;
-        self.code = UlpCode::NONE;
-        self.header = 0;
-        self.length = 0;
-        self.rkey = 0;
-        self.immediate = 0;
-    }
-}
-
-/// The headers after the BTH of a packet to send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
-#[repr(u8)]
-pub enum Extension {
-    /// No ULP part at all.
-    #[default]
-    None = 0,
-    /// None, or the immediate.
-    Bth = 1,
-    /// RETH.
-    Reth = 2,
-    /// AtomicETH.
-    Atomic = 3,
-    /// AETH.
-    Aeth = 4,
-    /// AETH and an 8-byte value.
-    AethValue = 5,
-    /// A command of the block protocol, in place of the BTH.
-    Command = 6,
-    /// A status of the block protocol, in place of the BTH.
-    Status = 7,
-}
-
-/// ULP header and data of a packet to send.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
-pub struct Payload {
-    /// BTH opcode.
-    pub bth_opcode: Opcode,
-    /// What follows the BTH.
-    pub extension: Extension,
-    /// 1: immediate data follows.
-    pub has_immediate: u8,
-    /// AETH syndrome.
-    pub syndrome: u8,
-    /// BTH segment number.
-    pub segment: u32,
-    /// Destination queue pair.
-    pub dest_qp: u32,
-    /// R_Key.
-    pub rkey: u32,
-    /// RETH or AtomicETH address.
-    pub address: u64,
-    /// Swap value or addend; the original value of an atomic response.
-    pub swap_or_add: u64,
-    /// Compare value.
-    pub compare: u64,
-    /// RETH length.
-    pub length: u32,
-    /// Immediate data.
-    pub immediate: u32,
-    /// Offset of the data in the node's memory.
-    pub memory_offset: u64,
-    /// Bytes of data.
-    pub data_length: u32,
-    /// 1: look up `rkey` and `address` in this node's region table before reading (READ response).
-    pub resolve: u32,
-}
-
-impl Payload {
-    /// Returns the payload of a packet without a ULP part.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.extension = Extension::None;
-        self.data_length = 0;
-        self.resolve = 0;
-    }
-}
+use crate::wire::field::part_mut;
 
 /// Parses the ULP headers at the cursor into `out`. A malformed payload becomes [`OperationKind::Invalid`]: the
 /// transaction is answered with an error, because the packet itself was valid (D-84).
 #[inline(always)]
-pub fn parse_operation<C: Cursor>(
+pub(super) fn parse_operation<C: Cursor>(
     cursor: &mut C,
     kind: PacketType,
     payload_length: usize,
@@ -246,4 +102,49 @@ fn pull_operation(pull: &RdmaPull, out: &mut Operation) {
     out.length = 8;
     out.swap_or_add = atomic.swap_or_add;
     out.compare = atomic.compare;
+}
+
+/// Writes the headers at `AT`. Returns their length.
+#[inline(always)]
+pub(super) fn encode<const AT: usize, const N: usize>(u: &Payload, header: &mut [u8; N]) -> u32 {
+    Bth::new(Opcode(u.opcode), u.dest_qp, u.segment).encode(part_mut::<AT, 0, { Bth::LEN }, N>(header));
+    match u.headers {
+        Headers::Access => {
+            let reth = Reth { address: u.address, rkey: RKey(u.rkey), length: u.length };
+            reth.encode(part_mut::<AT, { Bth::LEN }, { Reth::LEN }, N>(header));
+            if u.has_immediate == 0 {
+                return WRITE_HEADER_LEN as u32;
+            }
+            *part_mut::<AT, WRITE_HEADER_LEN, IMMEDIATE_LEN, N>(header) = u.immediate.to_be_bytes();
+            (WRITE_HEADER_LEN + IMMEDIATE_LEN) as u32
+        }
+        Headers::Atomic => {
+            let atomic = AtomicEth {
+                address: u.address,
+                rkey: RKey(u.rkey),
+                swap_or_add: u.swap_or_add,
+                compare: u.compare,
+            };
+            atomic.encode(part_mut::<AT, { Bth::LEN }, { AtomicEth::LEN }, N>(header));
+            ATOMIC_REQUEST_LEN as u32
+        }
+        Headers::Status => {
+            let aeth = Aeth { syndrome: u.status, msn: 0 };
+            aeth.encode(part_mut::<AT, { Bth::LEN }, { Aeth::LEN }, N>(header));
+            RESPONSE_HEADER_LEN as u32
+        }
+        Headers::Value => {
+            let aeth = Aeth { syndrome: u.status, msn: 0 };
+            aeth.encode(part_mut::<AT, { Bth::LEN }, { Aeth::LEN }, N>(header));
+            *part_mut::<AT, RESPONSE_HEADER_LEN, 8, N>(header) = u.swap_or_add.to_be_bytes();
+            ATOMIC_RESPONSE_LEN as u32
+        }
+        _ => {
+            if u.has_immediate == 0 {
+                return SEND_HEADER_LEN as u32;
+            }
+            *part_mut::<AT, SEND_HEADER_LEN, IMMEDIATE_LEN, N>(header) = u.immediate.to_be_bytes();
+            (SEND_HEADER_LEN + IMMEDIATE_LEN) as u32
+        }
+    }
 }

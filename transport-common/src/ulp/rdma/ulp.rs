@@ -1,10 +1,11 @@
 //! RDMA behind the boundary of the ULPs.
 
-use super::super::boundary::Ulp;
-use super::{
-    Answer, Operation, Payload, Place, PullVerdict, PushVerdict, Receives, Region, Responder, WorkRequest,
-};
+use super::{ATOMIC_REQUEST_LEN, packet, requester, responder};
 use crate::ids::Rsn;
+use crate::ulp::{
+    Answer, Operation, Payload, Place, PullVerdict, PushVerdict, Receives, Region, Responder, Ulp, UlpCode,
+    WorkRequest,
+};
 use crate::wire::cursor::Cursor;
 use crate::wire::{PacketType, ProtocolType};
 
@@ -13,6 +14,8 @@ pub struct Rdma;
 
 impl Ulp for Rdma {
     const PROTOCOL: ProtocolType = ProtocolType::Rdma;
+    const RECEIVES: bool = true;
+    const LONGEST_HEADERS: usize = ATOMIC_REQUEST_LEN;
 
     #[inline(always)]
     fn parse<C: Cursor>(
@@ -22,7 +25,12 @@ impl Ulp for Rdma {
         request_length: u16,
         out: &mut Operation,
     ) {
-        super::parse_operation(cursor, kind, payload_length, request_length, out);
+        packet::parse_operation(cursor, kind, payload_length, request_length, out);
+    }
+
+    #[inline(always)]
+    fn encode<const AT: usize, const N: usize>(payload: &Payload, header: &mut [u8; N]) -> u32 {
+        packet::encode::<AT, N>(payload, header)
     }
 
     #[inline(always)]
@@ -34,26 +42,31 @@ impl Ulp for Rdma {
         receives: impl Receives,
         place: &mut Place,
     ) -> PushVerdict {
-        responder.admit_push(op, region, rsn, receives, place)
+        responder::admit_push(responder, op, region, rsn, receives, place)
     }
 
     #[inline(always)]
     fn admit_pull(responder: &Responder, op: &Operation, region: &Region) -> PullVerdict {
-        responder.admit_pull(op, region)
+        responder::admit_pull(responder, op, region)
     }
 
     #[inline(always)]
     fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
-        super::is_valid(work, max_segment, memory)
+        requester::is_valid(work, max_segment, memory)
     }
 
     #[inline(always)]
     fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u32 {
-        super::request_payload(work, dest_qp, out)
+        requester::request_payload(work, dest_qp, out)
     }
 
     #[inline(always)]
     fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload) {
-        super::response_payload(answer, dest_qp, out);
+        requester::response_payload(answer, dest_qp, out);
+    }
+
+    #[inline(always)]
+    fn refuse_answer(out: &mut Payload, code: UlpCode) {
+        requester::refuse_answer(out, code);
     }
 }

@@ -1,13 +1,11 @@
-//! The two ends of a connection without a network or a kernel: the steps of [`Entry`], and the work of the
-//! datapath between them. The test carries each packet, so it decides what is lost, reordered or late.
+//! The two ends of a connection without a network or a kernel: two cards on the host. The test carries each packet, so it
+//! decides what is lost, reordered or late.
 
 #![allow(
     dead_code,
     unused_imports,
     reason = "every test crate that includes this file uses its own part of it"
 )]
-
-use std::sync::atomic::Ordering;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{
@@ -17,7 +15,7 @@ use transport_common::connection::{
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::packet_delivery::{DeliveryTables, NackState, Rack, TxPacket, Window};
-use transport_common::queues::{QueuePair, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
@@ -81,13 +79,6 @@ pub(crate) fn default_entry() -> Entry {
         },
         settings: bytemuck::Zeroable::zeroed(),
     }
-}
-
-fn zeroed_queues(rsn: Rsn) -> Box<QueuePair> {
-    let queues: Box<QueuePair> = bytemuck::zeroed_box();
-    queues.send_producer.store(rsn.0, Ordering::Relaxed);
-    queues.send_consumer.store(rsn.0, Ordering::Relaxed);
-    queues
 }
 
 fn zeroed_scratch() -> Box<Scratch> {

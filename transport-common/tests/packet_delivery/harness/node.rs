@@ -1,134 +1,146 @@
-//! One end: the steps of [`Entry`], and the work of the datapath between them.
+//! One end: a card on the host. The test carries packets instead of frames, and keeps the deadline of the connection
+//! itself, because the timing wheel is coarser.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use host_nic::{FrameAtHand, HostConfig, HostNic, HostPlatform, node_config};
 use transport_common::congestion::admission::Admission;
 use transport_common::congestion::event::Event;
-use transport_common::congestion::queues::AdmissionView;
+use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::result::Outcome;
-use transport_common::connection::{Entry, Parameters, Serviced, WorkDone, WorkKind};
+use transport_common::connection::{Entry, Parameters, WorkKind};
 use transport_common::counters::Counter;
-use transport_common::datapath::Scratch;
+use transport_common::datapath::{self, MAX_FRAME_BYTES, Scratch, Serviced, Turn, Verdict};
 use transport_common::queues::{
-    AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Queues, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
-    Region, SEND_QUEUE_DEPTH, WorkRequest,
+    AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, NodeConfig, QueuePair, Queues, RECEIVE_QUEUE_DEPTH,
+    ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
-use transport_common::transaction::{Held, NO_CELL, RequestFlags};
-use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
-use transport_common::wire::packet::Packet;
 
-use super::wire::parsed;
 use super::*;
 
 /// One end of a connection.
 pub(crate) struct Node {
+    /// The connection. The card has it while it runs.
     pub(crate) entry: Box<Entry>,
-    pub(crate) queues: Box<QueuePair>,
     pub(crate) s: Box<Scratch>,
+    /// The memory that the card has while it runs.
     pub(crate) memory: Vec<u8>,
     pub(crate) regions: Vec<Region>,
     /// True: the engine was asked to service the connection.
     pub(crate) wake: bool,
     /// How often the engine serviced the connection.
     pub(crate) services: u32,
-    /// True: the current step is one of the engine.
-    at_engine: bool,
     /// How often each kind of work was requested.
     pub(crate) deliveries: [u32; 8],
     /// RSNs of the pushes and atomics that were delivered to the ULP, in order.
     pub(crate) delivered: Vec<u32>,
-    cells: Vec<Option<Wire>>,
-    free_cells: usize,
-    filed: Option<FalconTime>,
-    /// The event queues as the next step sees them.
-    pub(crate) event_queues: AdmissionView,
     /// Congestion events that entered a queue.
     pub(crate) events: Vec<Event>,
-    counts: [u32; Counter::COUNT],
+    /// When the timing wheel fires. Like the wheel, it knows how long ago that is, if it is long ago.
+    filed: Option<Picoseconds>,
+    nic: HostNic,
+    slot: usize,
 }
 
 impl Node {
     pub(crate) fn new(p: &Parameters) -> Self {
         p.check().expect("parameters in range");
+        // The paths of the connections here have no addresses.
+        let node = NodeConfig { memory: MEMORY as u64, ..node_config([0; 6], [0; 4], [0; 16]) };
+        let mut nic = HostNic::new(HostConfig { cells: CELLS, ..HostConfig::new(node) });
+        let slot = slot_of(p.config.local_cid) as usize;
+        nic.open(slot, p);
         let mut entry = closed_entry();
-        entry.open(p, 1);
+        nic.exchange_entry(slot, &mut entry);
         let everything = AccessFlags::all();
-        let queues = zeroed_queues(p.tx.rsn);
         Self {
             entry,
-            queues,
             s: zeroed_scratch(),
             memory: vec![0; MEMORY],
             regions: vec![Region { offset: 0, length: MEMORY as u64, key: RKEY, access: everything }],
             wake: false,
             services: 0,
-            at_engine: false,
             deliveries: [0; 8],
             delivered: Vec::new(),
-            cells: vec![None; CELLS],
-            free_cells: CELLS,
-            filed: None,
-            event_queues: AdmissionView { occupancy: [0; 4], admission: Admission::new(0) },
             events: Vec::new(),
-            counts: [0; Counter::COUNT],
+            filed: None,
+            nic,
+            slot,
         }
+    }
+
+    pub(crate) fn queues(&self) -> &QueuePair {
+        self.nic.queue_pair(self.slot)
     }
 
     /// Removes `n` cells from the pool, so that fewer are left.
     pub(crate) fn withhold_cells(&mut self, n: usize) {
-        for cell in self.cells.iter_mut().filter(|c| c.is_none()).take(n) {
-            *cell =
-                Some(Wire { packet: Packet::default(), operation: Operation::default(), data: Vec::new() });
-            self.free_cells -= 1;
-        }
+        let left = self.nic.free_cells()[n..].to_vec();
+        self.nic.set_free_cells(&left);
     }
 
     pub(crate) fn free_cells(&self) -> usize {
-        self.free_cells
+        self.nic.free_cells().len()
+    }
+
+    /// Takes bytes of the memory away, so that nothing can be placed there.
+    pub(crate) fn lose_memory(&mut self, bytes: Range<u64>) {
+        self.nic.lose_memory(bytes);
+    }
+
+    /// Opens the event queues, as a rate update engine does.
+    pub(crate) fn admit_events(&mut self, admission: Admission) {
+        self.nic.admit_events(admission);
     }
 
     pub(crate) fn count(&self, counter: Counter) -> u32 {
-        self.counts[counter as usize]
+        self.nic.counter(counter) as u32
     }
 
     /// Posts a work request and rings the doorbell. Returns its RSN.
     pub(crate) fn post(&mut self, work: WorkRequest) -> u32 {
-        let rsn = self.queues.send_producer.load(Ordering::Relaxed);
-        self.queues.send[rsn as usize % SEND_QUEUE_DEPTH].store(work);
-        self.queues.send_producer.store(rsn.wrapping_add(1), Ordering::Release);
+        let queues = self.queues();
+        let rsn = queues.send_producer.load(Ordering::Relaxed);
+        queues.send[rsn as usize % SEND_QUEUE_DEPTH].store(work);
+        queues.send_producer.store(rsn.wrapping_add(1), Ordering::Release);
         self.wake = true;
         rsn
     }
 
     /// Posts a receive of `length` bytes at `local_offset`.
     pub(crate) fn post_receive(&mut self, wr_id: u64, local_offset: u64, length: u32) {
-        let n = self.queues.receive_producer.load(Ordering::Relaxed);
+        let queues = self.queues();
+        let n = queues.receive_producer.load(Ordering::Relaxed);
         let receive = ReceiveRequest { local_offset, wr_id, length, reserved: 0 };
-        self.queues.receive[n as usize % RECEIVE_QUEUE_DEPTH].store(receive);
-        self.queues.receive_producer.store(n.wrapping_add(1), Ordering::Release);
-        self.wake |= self.queues.control.receive_wanted.load(Ordering::Acquire) != 0;
+        if queues.post_receive(n, receive) {
+            self.wake = true;
+        }
     }
 
     /// Fills the completion queue but for `places` completions.
     pub(crate) fn fill_completions(&mut self, places: u32) {
-        let taken = self.queues.completion_consumer.load(Ordering::Relaxed);
+        let queues = self.queues();
+        let taken = queues.completion_consumer.load(Ordering::Relaxed);
         let full = taken.wrapping_add(COMPLETION_QUEUE_DEPTH as u32);
-        while full.wrapping_sub(self.queues.completion_producer.load(Ordering::Relaxed)) > places {
-            assert!(self.queues.complete(Completion::default()));
+        while full.wrapping_sub(queues.completion_producer.load(Ordering::Relaxed)) > places {
+            assert!(queues.complete(Completion::default()));
         }
     }
 
     /// Takes all completions from the queue. Rings the doorbell if something waits for their places.
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
-        let mut out = Vec::new();
-        let mut consumer = self.queues.completion_consumer.load(Ordering::Relaxed);
-        while let Some(completion) = self.queues.completion_queue().get(consumer) {
-            out.push(completion);
-            consumer = consumer.wrapping_add(1);
-        }
-        self.wake |= self.queues.take_completions(consumer);
-        out
+        let taken = std::iter::from_fn(|| self.nic.poll_completion(self.slot)).collect();
+        self.take_doorbell();
+        taken
+    }
+
+    /// Takes what the card asks of its engine.
+    fn take_doorbell(&mut self) {
+        let page = self.nic.page();
+        self.wake |= !page.ready.is_empty();
+        page.clear_ready(self.slot as u32);
     }
 
     /// Takes all completions from the queue. Returns RSN and status of each.
@@ -140,25 +152,11 @@ impl Node {
     pub(crate) fn receive(&mut self, wire: &Wire, now: Picoseconds) -> Option<Wire> {
         self.s.poison();
         let input = &mut self.s.step.input;
-        input.packet = wire.packet;
-        input.packet.arrival = now;
-        input.operation = wire.operation;
-        self.look(wire.operation.rkey);
-        self.entry.on_packet(&mut self.s.step, &*self.queues, now);
-        self.carry_out(wire, now);
-        self.settle();
-        self.transmitted()
-    }
-
-    /// Fills in the input that the datapath prepares before a step.
-    fn look(&mut self, rkey: u32) {
-        let (region, used) = (self.region(rkey), CELLS - self.free_cells);
-        let input = &mut self.s.step.input;
-        input.region = region;
-        input.cells_in_use = used as u32;
-        input.rx_buffer_level = 0;
-        input.has_outcome = 0;
-        input.event_queues = self.event_queues;
+        (input.packet, input.operation) = (wire.packet, wire.operation);
+        let bytes = [&wire.head[..], &wire.data].concat();
+        let mut frame = FrameAtHand { bytes, limit: MAX_FRAME_BYTES, arrival: None };
+        let verdict = self.run(now, &mut frame, |card, s| datapath::accept(card, s));
+        (verdict == Verdict::Transmit).then(|| self.transmitted(frame))
     }
 
     /// Lets the engine service the connection. Returns the packet that it sends, if there is one.
@@ -166,74 +164,51 @@ impl Node {
         self.service(None, now)
     }
 
-    fn service(&mut self, outcome: Option<Outcome>, now: Picoseconds) -> Option<Wire> {
-        self.wake = false;
-        self.services += 1;
-        let fired = self.filed.is_some_and(|deadline| now.ticks().reached(deadline));
-        if fired {
-            self.filed = None;
-        }
-        self.s.poison();
-        self.look(0);
-        if let Some(outcome) = outcome {
-            self.s.step.input.outcome = outcome;
-            self.s.step.input.has_outcome = 1;
-        }
-        let serviced = self.entry.on_service(&mut self.s.step, &*self.queues, now, fired);
-        self.at_engine = true;
-        self.settle();
-        self.at_engine = false;
-        if self.s.step.output.report.file != 0 {
-            self.filed = Some(now.ticks().after(self.s.step.output.report.deadline_in));
-        }
-        if serviced == Serviced::Held
-            && let Some(held) = self.entry.next_held()
-        {
-            self.deliver(&held, now);
-        }
-        self.transmitted()
-    }
-
-    /// Puts the held request into a frame again.
-    fn deliver(&mut self, held: &Held, now: Picoseconds) {
-        let request = &held.request;
-        let wire =
-            self.cells[request.cell as usize - 1].clone().expect("the cell of a held request is in use");
-        self.s.poison();
-        let s = &mut self.s.step;
-        s.begin();
-        s.input.packet = Packet {
-            kind: if request.is_pull() { PULL_REQUEST } else { PUSH_DATA },
-            psn: request.psn.0,
-            rsn: request.rsn.0,
-            ack_request: request.flags.contains(RequestFlags::ACK_REQUEST) as u8,
-            payload_length: request.length.into(),
-            request_length: request.request_length.into(),
-            protocol: wire.packet.protocol,
-            ..Packet::default()
-        };
-        s.input.operation = wire.operation;
-        self.look(wire.operation.rkey);
-        self.entry.on_held(&mut self.s.step, &*self.queues, held.key, now);
-        self.carry_out(&wire, now);
-        self.settle();
-    }
-
     /// Sets a result of a rate update engine, which the engine's next service applies.
     pub(crate) fn result(&mut self, outcome: Outcome, now: Picoseconds) -> Option<Wire> {
         self.service(Some(outcome), now)
     }
 
-    /// Returns the deadline in the timing wheel.
+    fn service(&mut self, outcome: Option<Outcome>, now: Picoseconds) -> Option<Wire> {
+        self.wake = false;
+        self.services += 1;
+        let fired = self.has_fired(now);
+        if fired {
+            self.filed = None;
+        }
+        self.s.poison();
+        self.s.step.input.has_outcome = outcome.is_some().into();
+        if let Some(outcome) = outcome {
+            self.s.step.input.outcome = outcome;
+        }
+        self.s.serviced = Serviced { now, slot: self.slot as u32, fired: fired.into() };
+        let mut frame = FrameAtHand::of_the_engine();
+        let mut turn = self.run(now, &mut frame, |card, s| datapath::service(card, s));
+        let report = &self.s.step.output.report;
+        if report.file != 0 {
+            let tick = Picoseconds(now.0 >> Ticks::PICOS_SHIFT << Ticks::PICOS_SHIFT);
+            self.filed = Some(tick.after(report.deadline_in.as_picos()));
+        }
+        if turn == Turn::Redeliver {
+            turn = self.run(now, &mut frame, |card, s| datapath::redeliver(card, s));
+        }
+        (turn == Turn::Transmit).then(|| self.transmitted(frame))
+    }
+
+    /// Returns the deadline that the last service asked for.
     pub(crate) fn deadline(&self) -> Option<FalconTime> {
-        self.filed
+        self.filed.map(Picoseconds::ticks)
+    }
+
+    fn has_fired(&self, now: Picoseconds) -> bool {
+        self.filed.is_some_and(|deadline| !deadline.is_later_than(now))
     }
 
     /// Services the connection as long as there is a reason: a doorbell, or a deadline that has passed.
     pub(crate) fn drain(&mut self, now: Picoseconds) -> Vec<Wire> {
         let mut sent = Vec::new();
         for _ in 0..10_000 {
-            if !self.wake && !self.filed.is_some_and(|deadline| now.ticks().reached(deadline)) {
+            if !self.wake && !self.has_fired(now) {
                 return sent;
             }
             sent.extend(self.turn(now));
@@ -241,96 +216,46 @@ impl Node {
         panic!("the engine never becomes idle");
     }
 
-    fn region(&self, rkey: u32) -> Region {
-        self.regions.iter().copied().find(|r| r.key == rkey).unwrap_or_default()
+    /// Runs a part of the datapath, and notes what it did.
+    fn run<T>(
+        &mut self,
+        now: Picoseconds,
+        frame: &mut FrameAtHand,
+        part: impl FnOnce(&mut HostPlatform<'_>, &mut Scratch) -> T,
+    ) -> T {
+        let nic = &mut self.nic;
+        nic.restore_time(now);
+        nic.exchange_entry(self.slot, &mut self.entry);
+        nic.memory_mut().copy_from_slice(&self.memory);
+        nic.regions_mut().fill(Region::default());
+        self.regions.iter().for_each(|region| nic.register(*region));
+        let done = part(&mut nic.platform(frame), &mut self.s);
+        nic.exchange_entry(self.slot, &mut self.entry);
+        self.memory.copy_from_slice(nic.memory());
+        for queue in 0..EVENT_QUEUES {
+            while nic.take_event(queue).is_some() {}
+        }
+        self.take_doorbell();
+        let step = &self.s.step;
+        if step.output.report.event != 0 {
+            self.events.push(step.output.event);
+        }
+        let kind = step.output.work.kind;
+        self.deliveries[kind as usize] += 1;
+        if matches!(kind, WorkKind::PlaceRequest | WorkKind::CompareSwap | WorkKind::FetchAdd) {
+            self.delivered.push(step.input.packet.rsn);
+        }
+        done
     }
 
-    fn settle(&mut self) {
-        let report = &mut self.s.step.output.report;
-        while let Some(counter) = report.raised.take() {
-            self.counts[counter as usize] += 1;
-        }
-        if report.event != 0 {
-            self.events.push(self.s.step.output.event);
-        }
-        if report.free_cell != NO_CELL {
-            let cell = report.free_cell as usize - 1;
-            assert!(self.cells[cell].take().is_some(), "cell {cell} is given back once");
-            self.free_cells += 1;
-        }
-        self.wake_if_asked();
-    }
-
-    /// Files the deadline with the wheel. Only the engine can do this.
-    fn wake_if_asked(&mut self) {
-        let report = &self.s.step.output.report;
-        self.wake |= report.wake != 0 || (report.file != 0 && !self.at_engine);
-    }
-
-    /// Does the work that the step requested, in its lock hold.
-    fn carry_out(&mut self, wire: &Wire, now: Picoseconds) {
-        let work = self.s.step.output.work;
-        self.deliveries[work.kind as usize] += 1;
-        if matches!(work.kind, WorkKind::PlaceRequest | WorkKind::CompareSwap | WorkKind::FetchAdd) {
-            self.delivered.push(self.s.step.input.packet.rsn);
-        }
-        let start = work.place.memory_offset as usize;
-        let mut done = WorkDone { done: true, value: 0, cell: NO_CELL };
-        match work.kind {
-            WorkKind::None => return,
-            WorkKind::PlaceRequest | WorkKind::PlaceResponse => {
-                let end = start + work.length as usize;
-                done.done = end <= self.memory.len();
-                if done.done {
-                    self.memory[start..end].copy_from_slice(&wire.data);
-                }
-            }
-            WorkKind::StoreValue => {
-                self.memory[start..start + 8].copy_from_slice(&work.value.to_le_bytes());
-            }
-            WorkKind::CompareSwap | WorkKind::FetchAdd => {
-                let bytes = &mut self.memory[start..start + 8];
-                let old = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-                let swaps = old == work.compare;
-                let new = match work.kind {
-                    WorkKind::FetchAdd => old.wrapping_add(work.value),
-                    _ if swaps => work.value,
-                    _ => old,
-                };
-                bytes.copy_from_slice(&new.to_le_bytes());
-                done.value = old;
-            }
-            WorkKind::Hold => {
-                if let Some(cell) = self.cells.iter().position(Option::is_none) {
-                    self.cells[cell] = Some(wire.clone());
-                    self.free_cells -= 1;
-                    done.cell = cell as u32 + 1;
-                }
-            }
-        }
-        self.entry.on_work_done(&mut self.s.step, &*self.queues, done, now);
-    }
-
-    /// Returns the packet that the last step asked to send, as its receiver parses it.
-    fn transmitted(&mut self) -> Option<Wire> {
-        let t = self.s.step.output.packet;
-        if t.present == 0 {
-            return None;
-        }
-        let mut data = Vec::new();
-        let mut ulp = t.ulp;
-        if ulp.resolve != 0 {
-            let region = self.region(ulp.rkey);
-            match region.resolve(ulp.rkey, AccessFlags::REMOTE_READ, ulp.address, ulp.length) {
-                Some(offset) => ulp.memory_offset = offset,
-                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS.0),
-            }
-        }
-        if ulp.data_length != 0 {
-            let start = ulp.memory_offset as usize;
-            data.extend(&self.memory[start..start + ulp.data_length as usize]);
-        }
-        let (packet, operation) = parsed(&t, &ulp);
-        Some(Wire { packet, operation, data })
+    /// Returns the packet of a frame that the card sends, as its receiver reads it.
+    fn transmitted(&mut self, mut frame: FrameAtHand) -> Wire {
+        let mut s = zeroed_scratch();
+        let is_valid = datapath::read(&mut self.nic.platform(&mut frame), &mut s);
+        assert!(is_valid, "the peer drops the frame {:02x?}", frame.bytes);
+        let (packet, operation) = (s.step.input.packet, s.step.input.operation);
+        let mut head = frame.bytes;
+        let data = head.split_off(packet.payload_offset as usize + operation.header as usize);
+        Wire { packet, operation, data, head }
     }
 }

@@ -65,7 +65,7 @@ impl Pair {
                 assert!(w.acknowledged.is_zero() && w.retransmit.is_zero() && w.pull_data.is_zero());
             }
             assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
-            assert_eq!(c.initiator.brsn.0, node.queues.send_producer.load(Ordering::Relaxed));
+            assert_eq!(c.initiator.brsn.0, node.queues().send_producer.load(Ordering::Relaxed));
             assert_eq!(c.target.response_head, c.target.response_tail);
             assert_eq!(c.target.held, 0);
             assert_eq!((c.initiator.open_pulls, c.initiator.released), (0, c.initiator.brsn));

@@ -1,21 +1,22 @@
-//! Conversion of an outgoing packet to the packet that its receiver parses, and packets made by hand.
+//! Packets between the two ends, and packets made by hand.
 
-use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Acknowledgement, Window};
-use transport_common::ulp::block;
-use transport_common::ulp::rdma::{Aeth, Extension, Opcode, Operation, OperationKind, Payload, UlpCode};
+use transport_common::ulp::Operation;
 use transport_common::units::Picoseconds;
 use transport_common::wire::packet::Packet;
 
 use super::*;
 
-/// A packet on its way: as the receiver's parser would return it, with its data.
+/// A packet on its way, as its receiver reads it. A test may change what was read, and the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wire {
     pub(crate) packet: Packet,
     pub(crate) operation: Operation,
+    /// The bytes after the headers.
     pub(crate) data: Vec<u8>,
+    /// The headers of its frame. Empty for a packet that was made by hand.
+    pub(crate) head: Vec<u8>,
 }
 
 impl Wire {
@@ -32,110 +33,6 @@ impl Wire {
     pub(crate) fn is(&self, kind: PacketType) -> bool {
         self.packet.kind == kind
     }
-}
-
-/// Returns the result of the parser for the bytes of an outgoing packet.
-pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
-    let mut acknowledgement = Acknowledgement {
-        data_base: Psn(t.data_base),
-        request_base: Psn(t.request_base),
-        ..Acknowledgement::default()
-    };
-    if t.kind == EACK {
-        acknowledgement.selective = 1;
-        acknowledgement.own_data = t.own_data;
-        acknowledgement.own_request = t.own_request;
-        (acknowledgement.data_acknowledged.low, acknowledgement.data_acknowledged.high) =
-            (t.data_acknowledged[0], t.data_acknowledged[1]);
-        (acknowledgement.data_received.low, acknowledgement.data_received.high) =
-            (t.data_received[0], t.data_received[1]);
-        acknowledgement.request.low = t.request;
-    }
-    let mut packet = Packet {
-        kind: t.kind,
-        ack_request: t.ack_request,
-        hop_limit: 255,
-        psp_version: t.psp_version,
-        dest_cid: t.dest_cid,
-        dest_function: t.dest_function,
-        spi: t.spi,
-        iv: t.iv,
-        protocol: t.protocol.number(),
-        payload_length: ulp.data_length,
-        acknowledgement,
-        ..Packet::default()
-    };
-    let mut operation = operation_of(ulp);
-    if matches!(t.kind, BACK | EACK | NACK) {
-        packet.t2 = t.t2;
-        packet.ecn_count = t.ecn_count as u16;
-        packet.forward_hops = t.forward_hops;
-        packet.rx_buffer_level = t.rx_buffer_level;
-        packet.cc_metadata = t.cc_metadata;
-    }
-    match t.kind {
-        BACK | EACK => (packet.t1, packet.dest_function) = (t.t1, 0),
-        NACK => {
-            packet.t1 = t.t1;
-            packet.psn = t.psn;
-            packet.nack_code = t.nack_code;
-            packet.nack_window = t.nack_window;
-            packet.rnr_timeout_code = t.rnr_timeout_code;
-            packet.ulp_code = t.ulp_code;
-        }
-        RESYNC => {
-            (packet.psn, packet.rsn) = (t.psn, t.rsn);
-            (packet.resync_code, packet.resync_type) = (t.resync_code, t.resync_type);
-            operation = Operation::default();
-            packet.payload_length = 0;
-        }
-        _ => (packet.psn, packet.rsn, packet.request_length) = (t.psn, t.rsn, t.request_length),
-    }
-    (packet, operation)
-}
-
-fn operation_of(u: &Payload) -> Operation {
-    let mut out = Operation {
-        length: u.data_length,
-        rkey: u.rkey,
-        address: u.address,
-        swap_or_add: u.swap_or_add,
-        compare: u.compare,
-        has_immediate: u.has_immediate,
-        immediate: u.immediate,
-        segment: u.segment,
-        ..Operation::default()
-    };
-    out.kind = match (u.extension, u.bth_opcode) {
-        (Extension::None, _) => OperationKind::None,
-        (Extension::Command, Opcode(block::READ)) => OperationKind::Read,
-        (Extension::Command, _) => OperationKind::Write,
-        (Extension::Status, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
-        (Extension::Status, _) => OperationKind::ReadResponse,
-        (Extension::Reth, Opcode::READ_REQUEST) => OperationKind::Read,
-        (Extension::Reth, _) => OperationKind::Write,
-        (Extension::Atomic, Opcode::COMPARE_SWAP) => OperationKind::CompareSwap,
-        (Extension::Atomic, _) => OperationKind::FetchAdd,
-        (Extension::Aeth, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
-        (Extension::Aeth, _) => OperationKind::ReadResponse,
-        (Extension::AethValue, _) => OperationKind::AtomicResponse,
-        (_, code) => {
-            let only = matches!(code, Opcode::SEND_ONLY | Opcode::SEND_ONLY_IMMEDIATE);
-            let last = matches!(code, Opcode::SEND_LAST | Opcode::SEND_LAST_IMMEDIATE);
-            out.first = (only || code == Opcode::SEND_FIRST) as u8;
-            out.last = (only || last) as u8;
-            OperationKind::Send
-        }
-    };
-    match out.kind {
-        OperationKind::Read => out.length = u.length,
-        OperationKind::CompareSwap | OperationKind::FetchAdd | OperationKind::AtomicResponse => {
-            out.length = 8
-        }
-        OperationKind::ErrorResponse => out.code = UlpCode(u.syndrome & !Aeth::ERROR_BASE),
-        _ => {}
-    }
-    out
 }
 
 /// Returns an acknowledgement from `peer`'s side, with the bases of its receive windows set to `data` and
@@ -158,7 +55,7 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
         },
         ..Packet::default()
     };
-    Wire { packet, operation: Operation::default(), data: Vec::new() }
+    Wire { packet, operation: Operation::default(), data: Vec::new(), head: Vec::new() }
 }
 
 /// Returns a NACK for `psn` with the current bases.

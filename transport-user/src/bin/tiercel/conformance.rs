@@ -283,9 +283,11 @@ fn subject(connection: &StaticConnection, mac: [u8; 6], address: IpAddr, argumen
         flow: Flow {
             source_mac: mac,
             destination_mac: c.peer_mac.0,
+            vlan: None,
             source: address,
             destination: c.peer_address,
             source_port: SOURCE_PORT,
+            inner: None,
         },
         local_cid: c.local_cid,
         peer_cid: c.peer_cid,

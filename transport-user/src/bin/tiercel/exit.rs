@@ -8,7 +8,7 @@ use serde::Serialize;
 use transport_user::control::service::ServeError;
 use transport_user::control::{ClientError, Failure, FailureKind, SocketError};
 
-use crate::output::print_json_of_failure;
+use crate::stdout::print_json_of_failure;
 
 /// A failure: a sentence for stderr, an exit code, and both for `--json`.
 #[derive(Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ mod operate;
 mod output;
 mod service_manager;
 mod show;
+mod stdout;
 mod talk;
 mod trace;
 mod up;

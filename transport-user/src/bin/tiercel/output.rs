@@ -9,6 +9,7 @@ use serde_json::Value;
 use transport_user::control::Progress;
 
 use crate::exit::Exit;
+use crate::stdout::written;
 
 /// Prints a line.
 pub(crate) fn print(text: impl AsRef<str>) {
@@ -43,22 +44,6 @@ fn go_on_if(printed: io::Result<()>) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => std::process::exit(Exit::output(&error).tell().into()),
     }
-}
-
-/// Prints JSON for programs that already get the exit code of a failure. Returns why it could not be printed, if the
-/// reader misses it.
-pub(crate) fn print_json_of_failure(value: &impl Serialize) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(value).expect("failures are plain data");
-    match written(io::stdout().lock(), format!("{text}\n").as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed,
-    }
-}
-
-/// Writes all bytes, and none of them only into a buffer.
-fn written(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
 }
 
 /// A column of a table: its title, and a function that returns its cell of a row.

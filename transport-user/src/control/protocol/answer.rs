@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-use super::Hex;
+use super::hex::Hex;
 use crate::connection_manager::{Event, ManagerStatistics, Reconnecting, SessionInfo, Via};
-use crate::rate_update::RateUpdateStatus;
+use crate::node::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
     TraceReport, Transactions, Transmit, describe,

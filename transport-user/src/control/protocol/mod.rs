@@ -4,15 +4,16 @@
 //! [`Reply::Done`] carries the answer. The file `schema.txt` in this directory lists the JSON fields of all of
 //! them. A test compares it with the types.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub mod answer;
+mod hex;
 pub mod request;
 #[cfg(test)]
 mod schema;
 
-pub use request::Request;
+pub use hex::Hex;
+pub use request::{Call, Request};
 
 /// Version of the control protocol. Node and client must use the same version.
 pub const VERSION: u32 = 2;
@@ -20,12 +21,6 @@ pub const VERSION: u32 = 2;
 pub const LARGEST_LINE: usize = 2 << 20;
 /// Largest data inside a line, bytes. Larger data goes through a file.
 pub const INLINE_LIMIT: u64 = 256 << 10;
-
-/// A request whose answer has one type.
-pub trait Call: Into<Request> + Serialize + DeserializeOwned {
-    /// The answer of the node if the request succeeded.
-    type Answer: Serialize + DeserializeOwned;
-}
 
 /// A request with the protocol version of its sender. The answer has the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,26 +97,5 @@ impl Failure {
     /// Makes a failure for an invalid request.
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(FailureKind::Invalid, text)
-    }
-}
-
-/// Bytes. In JSON they are hexadecimal digits: two per byte, without separators.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Hex(#[serde(with = "hex::serde")] pub Vec<u8>);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_two_digits_each() {
-        let read = serde_json::from_str::<Hex>;
-        assert_eq!(read("\"00fFa5\"").unwrap(), Hex(vec![0, 0xff, 0xa5]));
-        assert_eq!(serde_json::to_string(&Hex(vec![0, 0xff, 0xa5])).unwrap(), "\"00ffa5\"");
-        assert_eq!(read("\"\"").unwrap(), Hex::default());
-        for wrong in ["\"0\"", "\"0g\"", "\"0x00\"", "\"+1\"", "\"\u{e9}\"", "7"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
     }
 }

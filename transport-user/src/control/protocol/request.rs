@@ -3,15 +3,23 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use transport_common::queues::AccessFlags;
 
-use super::{Call, Hex, answer};
+use super::answer;
+use super::hex::Hex;
 use crate::congestion::CongestionChange;
 use crate::connection_manager::Via;
-use crate::parameters::Ulp;
-use crate::tunnel::Tunnel;
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
+
+/// A request whose answer has one type.
+pub trait Call: Into<Request> + Serialize + DeserializeOwned {
+    /// The answer of the node if the request succeeded.
+    type Answer: Serialize + DeserializeOwned;
+}
 
 /// The list of requests, each with the type of its answer.
 macro_rules! requests {

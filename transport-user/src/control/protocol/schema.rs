@@ -19,11 +19,13 @@ use crate::congestion::{CongestionChange, CongestionInfo};
 use crate::connection_manager::{
     Event, ManagerStatistics, Reconnecting, RegionAdvertisement, SessionInfo, Via,
 };
-use crate::info::tests::device;
-use crate::parameters::Ulp;
-use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
-use crate::statistics::ConnectionStatistics;
-use crate::tunnel::Tunnel;
+use crate::library::statistics::ConnectionStatistics;
+use crate::node::rate_update::{
+    AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus,
+};
+use crate::parameters::device::tests::device;
+use crate::parameters::tunnel::Tunnel;
+use crate::parameters::ulp::Ulp;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
     DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, InitiatorState, InitiatorTransaction, Mac,

@@ -8,12 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::super::file_name::{is_file_name, is_part};
 use super::super::protocol::answer::ReceiveLimits;
 use super::super::tree::{self, Entry, Kind, LONGEST_LIST};
 use super::disk::{FileSystem, Pulse};
-use super::transfer::{Place, Trouble, is_file_name, is_part, kind};
+use super::transfer::{Place, Trouble, kind};
+use crate::common::mutex::lock;
 use crate::config::ReceiveOptions;
-use crate::mutex::lock;
 
 /// The deepest directory that counts.
 const DEEPEST: usize = 64;

@@ -15,13 +15,13 @@ use transport_common::ids::Cid;
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
+use crate::common::mutex::lock;
 use crate::config::ReceiveOptions;
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice, Notices,
     StartError, Terms,
 };
-use crate::mutex::lock;
 use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
@@ -30,22 +30,24 @@ mod disk;
 mod inbox;
 mod link;
 mod operations;
+mod receive_requests;
 mod receives;
+mod region_table;
 mod regions;
 mod semaphores;
 mod served;
 mod serving;
 mod trace;
+mod traces;
 mod transfer;
 
 use disk::{FileSystem, HostFiles, Lanes};
 use inbox::Inbox;
 use receives::Receives;
-use regions::RegionTable;
+use region_table::RegionTable;
 pub use served::{ServeError, ServedNode};
 use serving::Serving;
-use trace::Traces;
-pub(super) use transfer::is_file_name;
+use traces::Traces;
 use transfer::{Transfers, Turns};
 
 /// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` and `xlr` for it to take a

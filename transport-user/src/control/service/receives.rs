@@ -5,13 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use transport_common::ids::Cid;
-use transport_common::queues::RECEIVE_QUEUE_DEPTH;
 
-use super::super::protocol::answer::{Content, Receive, ReceiveState};
-use super::super::protocol::request;
-use super::super::protocol::{Failure, Hex, INLINE_LIMIT};
-use super::NodeService;
-use crate::mutex::lock;
+use super::super::protocol::answer::{Receive, ReceiveState};
+use super::super::protocol::{Failure, Hex};
+use crate::common::mutex::lock;
 use crate::{Connection, MemoryRegion, OperationError, Received};
 
 /// Number of receives that are kept per connection. Beyond it, the oldest completed receives are dropped.
@@ -24,7 +21,7 @@ const PREVIEW: u64 = 64;
 pub(super) struct Receives(Mutex<HashMap<Cid, Arc<Book>>>);
 
 /// The receives of one connection.
-struct Book {
+pub(super) struct Book {
     /// A single permit to post and collect receives. Either the collector of this book or a file transfer has it.
     user: Arc<Semaphore>,
     state: Mutex<State>,
@@ -71,7 +68,8 @@ impl Receives {
         lock(&self.0).remove(&cid);
     }
 
-    fn book(&self, cid: Cid) -> Arc<Book> {
+    /// Returns the receives of a connection.
+    pub(super) fn book(&self, cid: Cid) -> Arc<Book> {
         let new =
             || Book { user: Arc::new(Semaphore::new(1)), state: Mutex::default(), changed: Notify::new() };
         Arc::clone(lock(&self.0).entry(cid).or_insert_with(|| Arc::new(new())))
@@ -91,59 +89,10 @@ fn in_use(cid: Cid, ordered: bool) -> Failure {
     ))
 }
 
-impl NodeService {
-    pub(super) async fn post_receives(&self, what: request::PostReceive) -> Result<Vec<Receive>, Failure> {
-        let request::PostReceive { cid, length, count, wait } = what;
-        let connection = self.connection(cid)?;
-        let book = self.inner.receives.book(Cid(cid));
-        if length == 0 || u32::try_from(length).is_err() || count == 0 || count as usize > RECEIVE_QUEUE_DEPTH
-        {
-            return Err(Failure::invalid(format!(
-                "the length or the count of the receives is out of range: use 1 byte to 4 GiB, and 1 to \
-                 {RECEIVE_QUEUE_DEPTH} receives"
-            )));
-        }
-        let region = self.staging(length * u64::from(count))?;
-        let ids = book.post(&connection, &region, length, count)?;
-        if wait {
-            book.completed(&ids).await;
-        }
-        Ok(book.list(&ids))
-    }
-
-    pub(super) fn list_receives(&self, cid: u32) -> Result<Vec<Receive>, Failure> {
-        self.connection(cid)?;
-        let book = self.inner.receives.book(Cid(cid));
-        let ids: Vec<u64> = lock(&book.state).entries.keys().copied().collect();
-        Ok(book.list(&ids))
-    }
-
-    pub(super) fn read_message(&self, what: request::Message) -> Result<Content, Failure> {
-        let request::Message { cid, id, offset, length } = what;
-        self.connection(cid)?;
-        if length > INLINE_LIMIT {
-            return Err(Failure::invalid(format!(
-                "{length} bytes are too many: read at most {INLINE_LIMIT}"
-            )));
-        }
-        let book = self.inner.receives.book(Cid(cid));
-        let state = lock(&book.state);
-        let unknown = || Failure::invalid(format!("receive {id} of connection {cid} has no message"));
-        let entry = state.entries.get(&id).ok_or_else(unknown)?;
-        let message = entry.message().ok_or_else(unknown)?;
-        if offset.checked_add(length).is_none_or(|end| end > message) {
-            return Err(Failure::invalid(format!("the message of receive {id} has only {message} bytes")));
-        }
-        let mut bytes = vec![0; length as usize];
-        entry.region.read(entry.offset + offset, &mut bytes)?;
-        Ok(Content { bytes: length, hex: Some(Hex(bytes)) })
-    }
-}
-
 impl Book {
     /// Posts `count` receives, whose buffers follow one another in the region. Starts a task that collects them,
     /// unless one already runs.
-    fn post(
+    pub(super) fn post(
         self: &Arc<Self>,
         connection: &Connection,
         region: &MemoryRegion,
@@ -199,7 +148,7 @@ impl Book {
     }
 
     /// Waits until all of `ids` have completed.
-    async fn completed(&self, ids: &[u64]) {
+    pub(super) async fn completed(&self, ids: &[u64]) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -212,7 +161,31 @@ impl Book {
         }
     }
 
-    fn list(&self, ids: &[u64]) -> Vec<Receive> {
+    /// Returns bytes of the message in a receive of the connection `cid`.
+    ///
+    /// # Errors
+    /// The receive has no message, or fewer bytes.
+    pub(super) fn read(&self, cid: u32, id: u64, offset: u64, length: u64) -> Result<Vec<u8>, Failure> {
+        let state = lock(&self.state);
+        let unknown = || Failure::invalid(format!("receive {id} of connection {cid} has no message"));
+        let entry = state.entries.get(&id).ok_or_else(unknown)?;
+        let message = entry.message().ok_or_else(unknown)?;
+        if offset.checked_add(length).is_none_or(|end| end > message) {
+            return Err(Failure::invalid(format!("the message of receive {id} has only {message} bytes")));
+        }
+        let mut bytes = vec![0; length as usize];
+        entry.region.read(entry.offset + offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Returns all receives.
+    pub(super) fn list_all(&self) -> Vec<Receive> {
+        let ids: Vec<u64> = lock(&self.state).entries.keys().copied().collect();
+        self.list(&ids)
+    }
+
+    /// Returns the receives with these ids.
+    pub(super) fn list(&self, ids: &[u64]) -> Vec<Receive> {
         let state = lock(&self.state);
         ids.iter().filter_map(|id| state.entries.get(id).map(|entry| entry.show(*id))).collect()
     }

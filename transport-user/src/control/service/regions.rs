@@ -1,8 +1,5 @@
 //! Regions that local programs registered.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-
 use transport_common::ids::RKey;
 
 use super::super::protocol::Failure;
@@ -10,38 +7,10 @@ use super::super::protocol::answer::{self, Content, Deregistered, Written};
 use super::super::protocol::request::{self, Right};
 use super::NodeService;
 use super::buffers::copy;
-use crate::mutex::lock;
-use crate::{Access, MemoryRegion};
+use crate::Access;
 
 /// Longest name of a region.
 const LONGEST_NAME: usize = 64;
-
-/// The regions kept for local programs, by R_Key.
-#[derive(Debug, Default)]
-pub(super) struct RegionTable(Mutex<BTreeMap<u32, MemoryRegion>>);
-
-impl RegionTable {
-    /// Keeps a region until it is removed.
-    pub(super) fn insert(&self, region: MemoryRegion) {
-        lock(&self.0).insert(region.key().0, region);
-    }
-
-    /// Returns the region with this key.
-    ///
-    /// # Errors
-    /// No region that was registered by `tiercel` has this key.
-    pub(super) fn get(&self, rkey: u32) -> Result<MemoryRegion, Failure> {
-        lock(&self.0).get(&rkey).cloned().ok_or_else(|| unknown(rkey))
-    }
-
-    fn remove(&self, rkey: u32) -> Result<MemoryRegion, Failure> {
-        lock(&self.0).remove(&rkey).ok_or_else(|| unknown(rkey))
-    }
-}
-
-fn unknown(rkey: u32) -> Failure {
-    Failure::invalid(format!("no region of this node has R_Key {rkey}: see `tiercel mr list`"))
-}
 
 /// Converts a list of rights to the library's type.
 fn access(rights: &[Right]) -> Access {

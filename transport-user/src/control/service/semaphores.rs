@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Semaphore;
 
-use crate::mutex::lock;
+use crate::common::mutex::lock;
 
 /// Semaphores by key. One that nobody holds is forgotten.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
+use crate::common::mutex::lock;
 use crate::connection_manager::PeerSource;
-use crate::mutex::lock;
 
 /// Tasks for one peer, and for all of them.
 const TASKS_EACH: usize = 16;

@@ -21,9 +21,6 @@ const PAGE: &str = "docs/conformance.md";
 /// The file with the reasons, in [`SPEC`].
 const REASONS: &str = "untested.toml";
 
-/// The share of the goal's must rows that a test has to show, percent.
-const GOAL_PERCENT: usize = 97;
-
 /// Options of `cargo xtask conformance`.
 #[derive(Args)]
 pub(crate) struct Options {

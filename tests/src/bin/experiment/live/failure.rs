@@ -10,7 +10,7 @@ use transport_user::Tuning;
 use transport_user::congestion::{CongestionControl, CongestionParameters};
 
 use super::course::{self, Live, SEGMENT};
-use super::tcp::PacedTcp;
+use super::tcp::{Course, PacedTcp};
 use crate::failure::{self, BACK, Fault, PATHS, WINDOW};
 use crate::options::Options;
 
@@ -29,9 +29,6 @@ const AFTER: u32 = 100;
 const SAMPLES: u32 = 4;
 const EVERY: Duration = Duration::from_millis(20 / SAMPLES as u64);
 const END: Duration = Duration::from_millis(BEFORE.as_millis() as u64 + 20 * AFTER as u64);
-
-/// Bytes of user data that all flows had delivered, at times since the start.
-pub(super) type Course = Vec<(Duration, u64)>;
 
 const TIME_BACK: &str = "median until back";
 

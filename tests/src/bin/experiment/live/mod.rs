@@ -9,9 +9,11 @@ mod incast;
 mod loss;
 mod nic_congestion;
 mod pacing;
+mod pacing_load;
 mod pacing_report;
 mod paths;
 mod plb;
+mod rate;
 mod series;
 mod single_flow;
 mod tcp;
@@ -78,9 +80,4 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::Failure => failure::run(options),
         Name::Profiles | Name::Tail => bail!("this experiment is only simulated, so leave out --live"),
     }
-}
-
-/// Returns a fraction of a rate.
-fn part(rate: Rate, divisor: u64) -> Result<Rate> {
-    Rate::from_bits_per_second(rate.bits_per_second() / divisor).context("the rate is too small")
 }

@@ -12,7 +12,7 @@ use transport_common::counters::Counter;
 use transport_common::queues::Completion;
 
 use super::course::{self, EVERY, LINK, Live, SEGMENT};
-use super::part;
+use super::rate::part;
 use super::series::{self, DELAY, Points, TIME, millis};
 use crate::options::Options;
 

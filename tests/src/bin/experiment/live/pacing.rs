@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use falcon_conformance::Parts;
 use futures_util::future::try_join_all;
 use lab_report::{Case, Experiment, Verdict, World};
 use tiercel_tests::nodes::{self, Setup};
-use tiercel_tests::raw_peer::{FalconParts, packet_of};
 use tiercel_tests::{Bridge, Capture};
 use transport_common::ids::Cid;
 use transport_common::units::{Fcwnd, InterPacketGap};
@@ -20,28 +20,12 @@ use transport_user::{
     Access, CongestionControl, Connection, EngineMode, EngineOptions, MemoryRegion, Node, Tuning,
 };
 
-use super::course::{self, CHUNK, OVERHEAD, PARALLEL, SEGMENT, block_on};
+use super::course::{self, CHUNK, SEGMENT, block_on};
+use super::pacing_load::{CONNECTIONS, Load, Measured};
 use super::pacing_report as report;
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
 
-/// The largest number of connections of a node: its slots.
-const CONNECTIONS: u32 = 256;
-/// The slowest rate that pacing must support, bits per second (F-10.6.2.1-7).
-const SLOWEST: f64 = 800e3;
-/// Gaps of a single connection, in units of 512 ns; the gap of the slowest rate is added.
-const GAPS: [u32; 8] = [1, 16, 32, 64, 128, 256, 1024, 8192];
-/// Gaps that differ by one unit each.
-pub(super) const STEPS: [u32; 4] = [257, 258, 259, 260];
-/// Numbers of parallel connections, and the gaps at which a CPU has time for all their packets.
-const SEVERAL: [(usize, &[u32]); 2] = [(16, &[1024, 8192]), (CONNECTIONS as usize, &[16_384])];
-/// The length of a case in gaps,
-const GAPS_A_CASE: u32 = 300;
-/// and its shortest and longest time.
-const SHORTEST: Duration = Duration::from_secs(4);
-const LONGEST: Duration = Duration::from_secs(10);
-/// The outstanding work of a writer must last longer than the pauses of its thread.
-const AHEAD: Duration = Duration::from_millis(50);
 /// The time over which the beginnings of the connections are spread, so that each has another phase.
 const BEGINNINGS: Duration = Duration::from_millis(256);
 /// The longest wait for the new gap.
@@ -62,66 +46,6 @@ impl Algorithm for FixedGap {
     }
 }
 
-/// Gap and number of connections.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    /// Units of 512 ns.
-    pub(super) gap: u32,
-    pub(super) connections: usize,
-}
-
-impl Load {
-    fn all() -> Vec<Self> {
-        let alone = |gap| Self { gap, connections: 1 };
-        let single = GAPS.into_iter().chain(STEPS).chain([slowest()]).map(alone);
-        let several = SEVERAL.into_iter().flat_map(|(connections, gaps)| {
-            let gaps = gaps.iter().copied().chain([slowest()]);
-            gaps.map(move |gap| Self { gap, connections })
-        });
-        single.chain(several).collect()
-    }
-
-    /// Returns the gap in nanoseconds.
-    pub(super) fn wanted(self) -> f64 {
-        f64::from(self.gap) * GAP_UNIT
-    }
-
-    fn wanted_time(self) -> Duration {
-        Duration::from_nanos(self.wanted() as u64)
-    }
-
-    fn duration(self) -> Duration {
-        (self.wanted_time() * GAPS_A_CASE).clamp(SHORTEST, LONGEST)
-    }
-
-    /// Returns the bytes of a WRITE. Several of them keep a connection busy for some time.
-    fn chunk(self) -> u64 {
-        let packets = AHEAD.as_nanos() / self.wanted_time().as_nanos().max(1) / PARALLEL as u128;
-        (packets as u64 * SEGMENT).clamp(SEGMENT, CHUNK)
-    }
-
-    /// Returns the gap as text for a legend.
-    pub(super) fn rounded(self) -> String {
-        match self.wanted() / 1e3 {
-            gap if gap < 1e3 => format!("{gap:.0} us"),
-            gap => format!("{:.1} ms", gap / 1e3),
-        }
-    }
-
-    fn name(self) -> String {
-        let gap = self.wanted() / 1e3;
-        match self.connections {
-            1 => format!("{gap} us"),
-            several => format!("{gap} us, {several} connections"),
-        }
-    }
-}
-
-/// Returns the gap of full packets at the slowest rate.
-fn slowest() -> u32 {
-    ((SEGMENT + OVERHEAD) as f64 * 8e9 / SLOWEST / GAP_UNIT).round() as u32
-}
-
 /// A packet with data, at the far end of the sender's cable.
 struct Seen {
     /// Time of arrival, nanoseconds.
@@ -133,7 +57,8 @@ struct Seen {
 
 /// The data that are kept of a frame.
 fn look(out: u64, frame: &[u8]) -> Option<Seen> {
-    let FalconParts { psp, header, .. } = packet_of(frame)?;
+    let Parts { psp, header, .. } = Parts::of(frame)?;
+    let header = header?;
     let data = header.packet_type() == PacketType::PushData;
     data.then(|| Seen { out, left: psp.iv.0, connection: header.dest_cid() })
 }
@@ -264,35 +189,6 @@ impl Lab {
     }
 }
 
-/// The measurements under a load.
-pub(super) struct Measured {
-    pub(super) load: Load,
-    /// The packets of each connection.
-    pub(super) departures: Vec<Vec<Departure>>,
-    /// Packets that the sender counted but the socket did not see, or the reverse.
-    unseen: f64,
-    /// Packets that had to wait for their departure, percent.
-    waited: f64,
-    /// Round trip time of the last acknowledgement, microseconds.
-    rtt: f64,
-}
-
-impl Measured {
-    pub(super) fn timing(&self) -> Timing {
-        let mut timing = Timing::default();
-        self.departures.iter().for_each(|departures| timing.add(departures));
-        timing
-    }
-
-    fn case(&self, timing: &Timing) -> Case {
-        timing.case(self.load.name()).with("had to wait", self.waited, "%").with("RTT", self.rtt, "us").with(
-            "not seen",
-            self.unseen,
-            "packets",
-        )
-    }
-}
-
 pub(super) fn run(options: &Options) -> Result<Experiment> {
     let lab = Lab::up()?;
     let measured = Load::all().into_iter().map(|load| lab.measure(load)).collect::<Result<Vec<_>>>()?;
@@ -330,24 +226,4 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         verdicts,
         figures: report::figures(&all),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_reach_from_the_resolution_to_800_kbps() {
-        let loads = Load::all();
-        assert!(loads.iter().any(|load| load.gap == 1) && loads.iter().all(|load| load.gap < 1 << 20));
-        let slowest = Load { gap: slowest(), connections: 256 };
-        assert!((slowest.wanted() - 33.78e6).abs() < GAP_UNIT, "{}", slowest.wanted());
-        assert_eq!((slowest.chunk(), slowest.duration()), (SEGMENT, LONGEST));
-        let fast = Load { gap: 64, connections: 1 };
-        assert_eq!((fast.chunk(), fast.duration()), (CHUNK, SHORTEST));
-        assert_eq!(
-            (fast.name(), slowest.name()),
-            ("32.768 us".to_owned(), "33780.224 us, 256 connections".to_owned())
-        );
-    }
 }

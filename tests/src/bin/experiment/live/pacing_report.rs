@@ -2,7 +2,7 @@
 
 use lab_report::{Bound, Case, Figure, Look, Verdict};
 
-use super::pacing::{Load, Measured, STEPS};
+use super::pacing_load::{Load, Measured, STEPS};
 use crate::schedule::{GAP_UNIT, TICK, Timing};
 
 /// Least gap at which a rate is promised, units of 512 ns. It is well above the round trip time. No gap can be

@@ -9,7 +9,7 @@ use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, qu
 use transport_user::CongestionControl;
 
 use super::course::{self, LINK, Live, SEGMENT, Sample};
-use super::part;
+use super::rate::part;
 use super::series::{self, Points, TIME, millis};
 use crate::options::{CongestionControl as Algorithm, Options};
 

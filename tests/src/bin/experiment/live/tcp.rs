@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use tiercel_tests::Host;
 use transport_user::connection_manager::round_trip_of;
 
-use super::failure::Course;
+/// Bytes of user data that all flows had delivered, at times since the start.
+pub(super) type Course = Vec<(Duration, u64)>;
 
 /// Bytes of one call.
 const CALL: usize = 256 << 10;

@@ -6,7 +6,8 @@ use fabric_model::{Egress, Impairments, Rate, Span, Time, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Look, Verdict, mean, quantile};
 use transport_user::congestion::CongestionParameters;
 
-use super::{Progress, measure, setup};
+use super::progress::Progress;
+use super::{measure, setup};
 use crate::failure::{self, BACK, Fault, PATHS, WINDOW};
 use crate::options::Options;
 

@@ -8,8 +8,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::measure::{self, mark, samples, since};
+use super::progress::Progress;
 use super::series::{self, TIME, millis};
-use super::{Progress, setup};
+use super::setup;
 use crate::options::Options;
 
 /// Number of flows before another one joins.

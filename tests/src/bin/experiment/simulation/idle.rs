@@ -6,8 +6,9 @@ use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
 use super::measure::{mark, since};
+use super::progress::Progress;
 use super::series::{self, TIME, millis};
-use super::{Progress, setup};
+use super::setup;
 use crate::options::Options;
 
 /// Messages of the flow that pauses, and the time between their beginnings.

@@ -6,8 +6,9 @@ use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean};
 
 use super::measure::{self, mark, since};
+use super::progress::Progress;
 use super::series::{self, TIME, millis, packets};
-use super::{Progress, setup};
+use super::setup;
 use crate::options::Options;
 
 /// Hosts that write.

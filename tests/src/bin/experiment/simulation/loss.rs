@@ -6,8 +6,9 @@ use datacentre::{DataCentre, FlowPlan, Message};
 use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
+use super::progress::Progress;
 use super::series::{self, Points, TIME};
-use super::{Progress, measure, setup};
+use super::{measure, setup};
 use crate::options::Options;
 
 /// Loss rates in percent. The others are compared with the first.

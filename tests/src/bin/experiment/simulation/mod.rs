@@ -12,6 +12,7 @@ mod paths;
 mod permutation;
 mod plb;
 mod profiles;
+mod progress;
 mod series;
 mod setup;
 mod single_flow;
@@ -20,29 +21,10 @@ mod tail;
 mod tests;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use lab_report::Experiment;
 
 use crate::options::{Name, Options};
-
-/// Shows the progress on a terminal.
-pub(crate) struct Progress(ProgressBar);
-
-impl Progress {
-    /// Creates the bar. indicatif draws on the standard error stream, and only if that is a terminal.
-    fn new(runs: u64) -> Self {
-        let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
-        Self(ProgressBar::new(runs).with_style(style.expect("the template is well-formed")))
-    }
-
-    /// Performs one run.
-    pub(crate) fn run<T>(&self, what: impl Into<String>, work: impl FnOnce() -> T) -> T {
-        self.0.set_message(what.into());
-        let outcome = work();
-        self.0.inc(1);
-        outcome
-    }
-}
+use progress::Progress;
 
 /// Runs the selected experiments.
 ///
@@ -52,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     let names = options.experiments();
     let progress = Progress::new(names.iter().map(|name| runs(*name, options)).sum());
     let experiments = names.iter().map(|name| experiment(*name, options, &progress)).collect();
-    progress.0.finish_and_clear();
+    progress.finish();
     experiments
 }
 

@@ -6,8 +6,9 @@ use fabric_model::{ByteCount, Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean};
 
 use super::measure::samples;
+use super::progress::Progress;
 use super::series::{self, TIME};
-use super::{Progress, measure, setup};
+use super::{measure, setup};
 use crate::options::Options;
 
 const DURATION: Span = Span::from_millis(20);

@@ -9,7 +9,8 @@ use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::Fcwnd;
 
-use super::{Progress, setup};
+use super::progress::Progress;
+use super::setup;
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
 

@@ -10,7 +10,8 @@ use transport_common::connection::DATA_WINDOW;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_user::congestion::{CongestionControl, CongestionParameters};
 
-use super::{Progress, measure, setup};
+use super::progress::Progress;
+use super::{measure, setup};
 use crate::options::Options;
 
 /// A path without load.

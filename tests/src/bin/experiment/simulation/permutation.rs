@@ -5,8 +5,9 @@ use datacentre::{DataCentre, permutation};
 use fabric_model::{Egress, Port, Span, Time, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
 
+use super::progress::Progress;
 use super::series::{self, TIME, micros};
-use super::{Progress, measure, setup};
+use super::{measure, setup};
 use crate::options::Options;
 
 const LEAVES: u16 = 16;

@@ -8,8 +8,9 @@ use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::Settings;
 
+use super::progress::Progress;
 use super::series::{Points, TIME, millis};
-use super::{Progress, measure, setup};
+use super::{measure, setup};
 use crate::options::{CongestionControl, Options};
 
 /// Number of seeds.

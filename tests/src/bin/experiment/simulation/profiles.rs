@@ -6,8 +6,9 @@ use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, jain, mean};
 use transport_user::congestion::CongestionParameters;
 
+use super::progress::Progress;
 use super::series::{self, TIME};
-use super::{Progress, measure, setup};
+use super::{measure, setup};
 use crate::options::Options;
 
 /// Samples of a run.

@@ -6,8 +6,9 @@ use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
 use super::measure::{self, mark, samples, since};
+use super::progress::Progress;
 use super::series::{self, TIME};
-use super::{Progress, setup};
+use super::setup;
 use crate::options::Options;
 use crate::target::Target;
 

@@ -6,7 +6,8 @@ use fabric_model::{Span, Time, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
 use transport_user::congestion::CongestionParameters;
 
-use super::{Progress, setup};
+use super::progress::Progress;
+use super::setup;
 use crate::options::Options;
 
 /// Round trips of the empty path, microseconds.

@@ -1,34 +1,24 @@
 //! The command `cp`.
 
-use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
-use transport_user::connection_manager::Via;
 use transport_user::control::answer::Copied;
-use transport_user::control::request::{self, CopyDirection};
 
 use crate::exit::Exit;
-use crate::output::{Bar, print, print_json, rate};
-use crate::talk::{Node, absolute};
+use crate::output::{print, print_json, rate};
+use crate::talk::Node;
 use crate::values::CopyPlace;
 
+mod one;
 mod plan;
 mod tree;
 
+pub(crate) use one::How;
+use one::{Done, Kind, copy_one};
 use plan::{Job, Task, plan};
 use tree::Fetched;
-
-/// How files are copied.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    pub(crate) via: Via,
-    pub(crate) overwrite: bool,
-    pub(crate) recursive: bool,
-}
 
 /// A copy that failed, as `--json` prints it among several.
 #[derive(Serialize)]
@@ -36,22 +26,6 @@ struct Missing<'f> {
     file: &'f Path,
     name: &'f str,
     error: Value,
-}
-
-/// What was copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    File,
-    Directory,
-}
-
-/// A copy, as `--json` prints it. A directory that was made at the peer has no content: 0 bytes.
-#[derive(Debug, Serialize)]
-struct Done {
-    kind: Kind,
-    #[serde(flatten)]
-    copied: Copied,
 }
 
 /// A directory that was made here, as `--json` prints it among several.
@@ -178,42 +152,6 @@ impl Copying<'_> {
     }
 }
 
-/// Copies one file, or makes a directory at the peer. The path is opened here, so that it means what it means to the caller.
-async fn copy_one(node: &Node, job: &Job, how: How) -> Result<Done, Exit> {
-    let Job { cid, direction, file, name } = job.clone();
-    let opened = open(direction, &file)?;
-    // From the peer, what is opened is the directory of the new file.
-    let made = direction == CopyDirection::ToPeer && opened.metadata().is_ok_and(|opened| opened.is_dir());
-    let kind = if made { Kind::Directory } else { Kind::File };
-    let How { via, overwrite, .. } = how;
-    let call = request::Copy { cid, direction, file: absolute(&file)?, name, via, overwrite };
-    let bar = Bar::new();
-    let copied = node.ask_with_file(call, opened.as_fd(), |progress| bar.show(progress)).await?;
-    Ok(Done { kind, copied })
-}
-
-/// Opens the file to send, or the directory in which the new file gets its name.
-fn open(direction: CopyDirection, file: &Path) -> Result<File, Exit> {
-    match direction {
-        CopyDirection::ToPeer => {
-            // Opening a pipe would wait for its writer.
-            let opened =
-                OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file);
-            opened.map_err(|error| Exit::file(format!("cannot read {}: {error}", file.display())))
-        }
-        CopyDirection::FromPeer => {
-            let directory = match file.parent() {
-                Some(parent) if parent != Path::new("") => parent,
-                _ => Path::new("."),
-            };
-            let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(directory);
-            opened.map_err(|error| {
-                Exit::file(format!("cannot create {}: {}: {error}", file.display(), directory.display()))
-            })
-        }
-    }
-}
-
 fn report(done: &Done, file: Option<&Path>) {
     print(text(done, file));
     for path in &done.copied.removed {
@@ -242,6 +180,7 @@ fn directory_text(directory: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use transport_user::connection_manager::Via;
 
     use super::*;
 

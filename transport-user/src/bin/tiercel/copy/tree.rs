@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use transport_user::control::tree::{Entry, Kind, LONGEST_LIST, parse_list};
 
+use super::one::{How, copy_one};
 use super::plan::Job;
-use super::{How, copy_one};
 use crate::exit::Exit;
 use crate::talk::Node;
 

@@ -19,14 +19,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use transport_common::ids::Cid;
 
+use super::super::file_name::{LONGEST_NAME, is_file_name};
 use super::super::protocol::answer::Copied;
 use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
 use super::disk::{FileSystem, Job, Lane, NoAnswer};
-use crate::connection_manager::{FileMessage, PeerSource, Sparse, Via};
-use crate::memory;
-use crate::mutex::lock;
+use crate::common::mutex::lock;
+use crate::connection_manager::{FileMessage, PeerSource, Sparse};
+use crate::library::memory;
 
+mod fetch;
+mod file_kind;
 mod layout;
 mod part;
 mod reading;
@@ -39,9 +42,11 @@ mod turns;
 mod verbs;
 mod writing;
 
+pub(super) use fetch::fetch;
+pub(super) use file_kind::kind;
 use layout::Layout;
-pub(super) use part::{Place, is_part};
-pub(super) use reading::{Origin, READ_FIRST, kind, read_whole};
+pub(super) use part::Place;
+pub(super) use reading::{Origin, READ_FIRST, read_whole};
 pub(super) use sink::{Sink, sink};
 pub(super) use source::{Source, source};
 pub(super) use trouble::Trouble;
@@ -73,11 +78,6 @@ const RELEASE: Duration = Duration::from_secs(2);
 const SAY_WAITING: Duration = Duration::from_secs(3);
 /// Longest time for which a failed transfer by SEND waits until its receives are used up.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Longest name of a file or a directory, longest path, bytes, and most names in a path.
-const LONGEST_NAME: usize = 200;
-const LONGEST_PATH: usize = 1000;
-const DEEPEST_PATH: usize = 32;
-
 /// The current transfers. Delivers arriving steps to their transfer.
 #[derive(Debug, Default)]
 pub(super) struct Transfers(Mutex<HashMap<(Cid, u64), Route>>);
@@ -261,39 +261,6 @@ async fn ended<T>(job: &mut Option<Job<T>>) -> Result<T, NoAnswer> {
     outcome
 }
 
-/// Asks the peer for one of its files and stores it.
-pub(super) async fn fetch<V: Verbs>(
-    means: &Means<'_, V>,
-    steps: &mut Steps<'_>,
-    wanted: (String, Via),
-    place: Place,
-    overwrite: bool,
-) -> Result<Copied, Failure> {
-    let (name, via) = wanted;
-    let shown = place.shown.clone();
-    let offered = async {
-        // The check comes before the peer sends any data.
-        let (files, there) = (Arc::clone(means.files), place.clone());
-        means.lane.run(move |_| writing::check(files.as_ref(), &there, 0, overwrite)).await??;
-        means.tell(FileMessage::Fetch { transfer: steps.transfer(), name: name.clone(), via }).await?;
-        let offer = tokio::select! {
-            offer = steps.next() => offer?,
-            () = means.progress.unwanted() => return Err(Trouble::Cancelled),
-        };
-        Sink::of(offer, Target::Local(place), overwrite)
-            .filter(|sink| sink.name == name && sink.via == via && !sink.wanted.is_directory())
-            .ok_or(Trouble::OutOfStep)
-    };
-    match offered.await {
-        Ok(what) => sink(means, steps, what).await,
-        Err(trouble) => {
-            let text = trouble.for_peer(&name);
-            means.verbs.tell(FileMessage::Abort { transfer: steps.transfer(), text, posted: None }).await;
-            Err(trouble.for_client(shown.display()))
-        }
-    }
-}
-
 /// Checks the name of a file that a peer stores or fetches: a path of plain names, the first of them not hidden.
 ///
 /// # Errors
@@ -307,15 +274,6 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
          directories, without backslashes and control characters, and no dot at the beginning",
         name.escape_debug()
     )))
-}
-
-/// Returns whether a path consists of names that files on a node may have.
-pub(in super::super::super) fn is_file_name(path: &str) -> bool {
-    let plain = |part: &str| {
-        let whole = !part.is_empty() && part.len() <= LONGEST_NAME && part != "." && part != "..";
-        whole && !part.contains('\\') && !part.contains(char::is_control) && !is_part(part)
-    };
-    path.split('/').all(plain) && path.split('/').count() <= DEEPEST_PATH && path.len() <= LONGEST_PATH
 }
 
 /// The chunks of what crosses: their number, and the position of each in it and in the buffer.

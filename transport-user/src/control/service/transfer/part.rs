@@ -193,16 +193,6 @@ fn is_part_of(name: &OsStr, prefix: &OsStr) -> bool {
     number.is_some_and(|number| number.len() == 16 && number.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Returns whether a name is that of any `.part` file.
-pub(in super::super) fn is_part(name: &str) -> bool {
-    let number = name
-        .strip_prefix('.')
-        .and_then(|rest| rest.strip_suffix(".part"))
-        .and_then(|rest| rest.rsplit_once('.'));
-    number
-        .is_some_and(|(_, number)| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
 /// Removes a `.part` file if it can be locked. The kernel releases a lock when its process ends in any way, so no
 /// copy writes a file that can be locked.
 fn remove_if_left(files: &dyn FileSystem, directory: BorrowedFd<'_>, name: &OsStr) -> bool {

@@ -1,14 +1,15 @@
 //! Reads the file of a source, on a lane.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::disk::{FileSystem, Pulse};
 use super::super::inbox::Inbox;
 use super::Chunks;
+use super::file_kind::kind;
 use super::layout::{Layout, Walk};
 use super::trouble::Trouble;
 use super::verbs::Buffer;
@@ -142,18 +143,6 @@ impl Reading {
 
 fn unreadable(error: std::io::Error) -> Trouble {
     Trouble::File("read", error)
-}
-
-/// Returns what it is if it is not a regular file.
-pub(in super::super) fn kind(metadata: &Metadata) -> Option<&'static str> {
-    let kind = metadata.file_type();
-    match () {
-        () if kind.is_file() => None,
-        () if kind.is_dir() => Some("a directory"),
-        () if kind.is_fifo() => Some("a pipe"),
-        () if kind.is_socket() => Some("a socket"),
-        () => Some("a device"),
-    }
 }
 
 /// Reads a file to its end, whatever length it tells.

@@ -12,6 +12,7 @@ use super::super::disk::{HostFiles, Lanes, Who};
 use super::super::inbox::Inbox;
 use super::*;
 use crate::config::ReceiveOptions;
+use crate::connection_manager::Via;
 use crate::control::server::ProgressSender;
 
 mod faults;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::super::super::protocol::{Failure, FailureKind};
 use super::super::disk::NoAnswer;
+use crate::common::open_files;
 use crate::connection_manager::shortened;
-use crate::open_files;
 
 /// Why a transfer failed.
 #[derive(Debug)]

@@ -1,0 +1,189 @@
+//! Resolves the MAC address of the next hop towards a peer.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::Netlink;
+use super::probe::scope_of;
+
+/// Time between two reads of the neighbour table, and number of reads, while the kernel resolves the address.
+const POLL: Duration = Duration::from_millis(10);
+const ROUNDS: u32 = 100;
+/// Number of reads after which the kernel is made to ask again.
+const ASK_AGAIN: u32 = 25;
+
+/// The search for the MAC address of a next hop. No step of it waits.
+struct Search<'n> {
+    netlink: &'n Netlink,
+    index: u32,
+    hop: IpAddr,
+    round: u32,
+}
+
+impl Netlink {
+    /// Returns the MAC address of the next hop towards `peer`. The route must lead through the interface with
+    /// `index`. Blocks up to a second until the kernel has resolved it. The error is the reason, and what to do
+    /// about it.
+    pub(crate) fn resolve(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], String> {
+        let mut search = Search::begin(self, index, peer)?;
+        loop {
+            match search.look()? {
+                Some(mac) => return Ok(mac),
+                None => std::thread::sleep(POLL),
+            }
+        }
+    }
+
+    /// Resolves like [`Self::resolve`], without blocking the thread.
+    pub(crate) async fn resolve_async(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], String> {
+        let mut search = Search::begin(self, index, peer)?;
+        loop {
+            match search.look()? {
+                Some(mac) => return Ok(mac),
+                None => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    /// Returns the MAC address of the next hop towards `peer`, if the neighbour table has it. Does not wait. With `ask`, the
+    /// kernel is made to resolve an address that it does not know, for a later call.
+    pub(crate) fn known(&self, index: u32, peer: IpAddr, ask: bool) -> Result<Option<[u8; 6]>, String> {
+        let hop = self.next_hop(index, peer)?;
+        let known = self.neighbour(index, hop).map_err(unreadable)?;
+        if known.is_none() && ask {
+            self.probe.send(index, hop);
+        }
+        Ok(known)
+    }
+
+    fn next_hop(&self, index: u32, peer: IpAddr) -> Result<IpAddr, String> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(peer);
+        message.header.destination_prefix_length = if peer.is_ipv4() { 32 } else { 128 };
+        message.attributes.push(RouteAttribute::Destination(peer.into()));
+        message.attributes.extend(scope_of(peer, index).map(RouteAttribute::Oif));
+        let no_route = |error: io::Error| format!("there is no route ({error}); add one with `ip route add`");
+        let answers = self.requests.ask(RouteNetlinkMessage::GetRoute(message)).map_err(no_route)?;
+        let route = answers.into_iter().find_map(|message| match message {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        });
+        let route = route.ok_or("there is no route; add one with `ip route add`")?;
+        if route.header.kind == RouteType::Local {
+            return Err("it is an address of this host; use the address of another host".to_owned());
+        }
+        let mut hop = peer;
+        for attribute in &route.attributes {
+            match attribute {
+                RouteAttribute::Oif(oif) if *oif != index => {
+                    return Err(
+                        "the route leads through another interface; change it with `ip route`".to_owned()
+                    );
+                }
+                RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => hop = (*gateway).into(),
+                RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => hop = (*gateway).into(),
+                _ => {}
+            }
+        }
+        Ok(hop)
+    }
+
+    /// Returns the MAC address of `hop` from the neighbour table, if it is known.
+    fn neighbour(&self, index: u32, hop: IpAddr) -> io::Result<Option<[u8; 6]>> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(hop);
+        message.header.ifindex = index;
+        message.attributes.push(NeighbourAttribute::Destination(match hop {
+            IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
+            IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
+        }));
+        let answers = match self.requests.ask(RouteNetlinkMessage::GetNeighbour(message)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            answers => answers?,
+        };
+        let known = answers.into_iter().find_map(|message| match message {
+            RouteNetlinkMessage::NewNeighbour(entry) => mac_of(&entry),
+            _ => None,
+        });
+        Ok(known)
+    }
+}
+
+impl<'n> Search<'n> {
+    fn begin(netlink: &'n Netlink, index: u32, peer: IpAddr) -> Result<Self, String> {
+        Ok(Self { netlink, index, hop: netlink.next_hop(index, peer)?, round: 0 })
+    }
+
+    /// Reads the neighbour table once. If the address is not known yet, the caller should wait before the next
+    /// call.
+    fn look(&mut self) -> Result<Option<[u8; 6]>, String> {
+        let (netlink, hop) = (self.netlink, self.hop);
+        let known = netlink.neighbour(self.index, hop).map_err(unreadable)?;
+        if known.is_none() && self.round == ROUNDS {
+            return Err(format!("{hop} does not answer; check that the peer is up, or give its MAC address"));
+        }
+        if known.is_none() && self.round.is_multiple_of(ASK_AGAIN) {
+            netlink.probe.send(self.index, hop);
+        }
+        self.round += 1;
+        Ok(known)
+    }
+}
+
+fn unreadable(error: io::Error) -> String {
+    format!("cannot read the neighbour table: {error}")
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn mac_of(entry: &NeighbourMessage) -> Option<[u8; 6]> {
+    if matches!(
+        entry.header.state,
+        NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::None
+    ) {
+        return None;
+    }
+    entry.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(mac) => mac.as_slice().try_into().ok(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_no_peers() {
+        let netlink = Netlink::open().expect("netlink needs no privilege");
+        let reason =
+            netlink.resolve(u32::MAX, "127.0.0.1".parse().expect("an address")).expect_err("not a peer");
+        assert!(reason.contains("this host"), "{reason}");
+    }
+
+    /// An address of this host has no next hop, whether the kernel is asked or not.
+    #[test]
+    fn what_is_known_is_that_of_a_route() {
+        let netlink = Netlink::open().expect("netlink needs no privilege");
+        for ask in [false, true] {
+            let known = netlink.known(1, "127.0.0.1".parse().expect("an address"), ask);
+            assert!(known.expect_err("not a peer").contains("this host"));
+        }
+    }
+
+    #[test]
+    fn only_link_local_addresses_need_a_scope() {
+        let scope = |text: &str| scope_of(text.parse().expect("an address"), 7);
+        assert_eq!(["fe80::2", "febf::1"].map(scope), [Some(7); 2]);
+        assert_eq!(["fd00::2", "10.7.0.2", "169.254.0.2", "ff02::1"].map(scope), [None; 4]);
+    }
+}
