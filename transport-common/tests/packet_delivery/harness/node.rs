@@ -77,7 +77,7 @@ impl Node {
 
     /// Removes `n` cells from the pool, so that fewer are left.
     pub(crate) fn withhold_cells(&mut self, n: usize) {
-        let left = self.nic.free_cells()[n..].to_vec();
+        let left: Vec<u32> = self.nic.free_cells().iter().skip(n).copied().collect();
         self.nic.set_free_cells(&left);
     }
 
