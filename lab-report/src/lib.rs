@@ -13,7 +13,7 @@ mod rows;
 mod statistics;
 mod table;
 
-pub use figure::{Axis, Figure, Line, Look, Scale};
+pub use figure::{Axis, Figure, Line, Look, Scale, difference};
 pub use html::page;
 
 pub use plot::{DrawError, number, svg};
