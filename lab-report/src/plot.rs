@@ -331,8 +331,8 @@ where
         .axis_desc_style(ink(13))
         .x_labels(9)
         .y_labels(7)
-        .x_label_formatter(&|value| number(*value))
-        .y_label_formatter(&|value| number(*value))
+        .x_label_formatter(&|value| label(*value, figure, 0))
+        .y_label_formatter(&|value| label(*value, figure, 1))
         .x_desc(figure.x.label.clone())
         .y_desc(figure.y.label.clone())
         .draw()?;
@@ -358,6 +358,14 @@ where
         }
     }
     Ok(())
+}
+
+/// Returns the label of a place on an axis. On a linear one, places are sums of steps: what is left of them at 0 is not a
+/// value.
+fn label(value: f64, figure: &Figure, dimension: usize) -> String {
+    let (low, high) = extent(figure, dimension);
+    let is_zero = axis(figure, dimension).scale == Scale::Linear && value.abs() < 1e-9 * (high - low);
+    number(if is_zero { 0.0 } else { value })
 }
 
 /// Returns a number as a short text.
@@ -393,6 +401,13 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn the_label_of_zero_is_zero() {
+        let figure = Figure::new("f", "F", "x", "y").line(Look::Main, "a", vec![[0.1, -0.03], [1e12, 0.0]]);
+        assert_eq!([3.5e-18, -0.005].map(|value| label(value, &figure, 1)), ["0", "-0.005"]);
+        assert_eq!(label(0.1, &figure.log_x(), 0), "0.1", "small, but not what is left of a sum");
     }
 
     #[test]
