@@ -14,7 +14,7 @@ mod statistics;
 mod table;
 mod write;
 
-pub use figure::{Axis, Figure, Line, Look, Scale};
+pub use figure::{Axis, Figure, Line, Look, Scale, difference};
 pub use html::page;
 
 pub use plot::{DrawError, number, svg};

@@ -18,6 +18,8 @@ const FONT: &str = "sans-serif";
 const LETTER: i32 = 7;
 /// A line with more points than this is drawn thin.
 const MANY: usize = 250;
+/// Radius of a dot.
+const DOT: i32 = 3;
 /// Placeholder for the colour of text, which the page defines. No line has this colour.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_NAME: &str = "#010203";
@@ -103,18 +105,20 @@ fn draw(figure: &Figure, into: &mut String) -> Result<(), Box<dyn std::error::Er
     Ok(())
 }
 
+/// Returns whether lines with this name are drawn for comparison.
+fn is_reference(figure: &Figure, name: &str) -> bool {
+    figure.lines.iter().any(|line| line.look == Look::Reference && line.name == name)
+}
+
 /// Returns the colour of a line. Lines with the same name have the same colour.
 fn colour(figure: &Figure, line: &Line) -> RGBColor {
     let mut names: Vec<&str> = vec![];
-    for line in figure.lines.iter().filter(|line| line.look != Look::Reference) {
+    for line in figure.lines.iter().filter(|line| !is_reference(figure, &line.name)) {
         if !names.contains(&line.name.as_str()) {
             names.push(&line.name);
         }
     }
-    match names.iter().position(|name| *name == line.name) {
-        Some(place) if line.look != Look::Reference => COLOURS[place % COLOURS.len()],
-        _ => INK,
-    }
+    names.iter().position(|name| *name == line.name).map_or(INK, |place| COLOURS[place % COLOURS.len()])
 }
 
 fn style(figure: &Figure, line: &Line) -> ShapeStyle {
@@ -124,13 +128,61 @@ fn style(figure: &Figure, line: &Line) -> ShapeStyle {
         Look::Main => colour.stroke_width(if line.points.len() > MANY { 1 } else { 2 }),
         Look::Faint => colour.mix(0.5).stroke_width(1),
         Look::Reference => colour.mix(0.8).stroke_width(1),
+        Look::Band => colour.mix(0.3).filled(),
+        Look::Bars | Look::Dots => colour.filled(),
     }
+}
+
+/// Returns the points of a line that can be drawn, in the pieces between its interruptions.
+fn pieces<'a>(figure: &'a Figure, line: &'a Line) -> impl Iterator<Item = &'a [[f64; 2]]> {
+    let least = match line.look {
+        Look::Main | Look::Faint | Look::Reference => 2,
+        Look::Band => 3,
+        Look::Bars | Look::Dots => 1,
+    };
+    let shown = |point: &[f64; 2]| drawable(&figure.x, point[0]) && drawable(&figure.y, point[1]);
+    line.points.split(move |point| !shown(point)).filter(move |piece| piece.len() >= least)
+}
+
+/// Returns whether two lines cover each other exactly. A dashed line may: the line below it can still be seen.
+fn is_same(a: &Line, b: &Line) -> bool {
+    let bits = |line: &Line| line.points.iter().map(|point| point.map(f64::to_bits)).collect::<Vec<_>>();
+    a.look == b.look && matches!(a.look, Look::Main | Look::Faint) && bits(a) == bits(b)
+}
+
+/// A name in the legend, or the names of lines that are the same.
+struct Entry<'a> {
+    names: Vec<&'a str>,
+    /// The line that is drawn.
+    line: &'a Line,
+}
+
+impl Entry<'_> {
+    fn text(&self) -> String {
+        self.names.join(" = ")
+    }
+}
+
+/// Returns the legend of the lines of which something is drawn.
+fn entries(figure: &Figure) -> Vec<Entry<'_>> {
+    let mut entries: Vec<Entry<'_>> = vec![];
+    let visible = figure.lines.iter().filter(|line| pieces(figure, line).next().is_some());
+    for line in visible.filter(|line| line.look != Look::Band) {
+        if entries.iter().any(|entry| entry.names.contains(&line.name.as_str())) {
+            continue;
+        }
+        match entries.iter_mut().find(|entry| is_same(entry.line, line)) {
+            Some(entry) => entry.names.push(&line.name),
+            None => entries.push(Entry { names: vec![&line.name], line }),
+        }
+    }
+    entries
 }
 
 /// Where the name of each line stands: as many in a row as fit the figure's width.
 struct Legend<'a> {
-    /// Each name once, with its left end and the middle of its row.
-    places: Vec<(&'a Line, (i32, i32))>,
+    /// Each entry with its left end and the middle of its row.
+    places: Vec<(Entry<'a>, (i32, i32))>,
     /// At least 1.
     rows: u32,
 }
@@ -145,17 +197,14 @@ impl<'a> Legend<'a> {
     fn of(figure: &'a Figure) -> Self {
         let mut legend = Self { places: vec![], rows: 1 };
         let mut x = Self::LEFT;
-        for line in &figure.lines {
-            if legend.places.iter().any(|(known, _)| known.name == line.name) {
-                continue;
-            }
-            let width = Self::SAMPLE + LETTER * line.name.chars().count() as i32;
+        for entry in entries(figure) {
+            let width = Self::SAMPLE + LETTER * entry.text().chars().count() as i32;
             if x > Self::LEFT && x + width > SIZE.0 as i32 {
                 legend.rows += 1;
                 x = Self::LEFT;
             }
             let y = Self::FIRST_ROW + ((legend.rows - 1) * ROW) as i32;
-            legend.places.push((line, (x, y)));
+            legend.places.push((entry, (x, y)));
             x += width + Self::BETWEEN;
         }
         legend
@@ -167,16 +216,40 @@ impl<'a> Legend<'a> {
         figure: &Figure,
         ink: &TextStyle<'_>,
     ) -> Result<(), Box<dyn std::error::Error>> {
-        for (line, (x, y)) in &self.places {
-            let reference = line.look == Look::Reference;
-            let stroke = if reference { style(figure, line) } else { colour(figure, line).stroke_width(2) };
-            let ends: &[i32] = if reference { &[0, 7, 13, 20] } else { &[0, 20] };
-            for piece in ends.chunks(2) {
-                let points: Vec<(i32, i32)> = piece.iter().map(|end| (x + end, *y)).collect();
-                area.draw(&PathElement::new(points, stroke))?;
-            }
+        for (entry, (x, y)) in &self.places {
+            Self::sample(area, figure, entry.line, (*x, *y))?;
             let middle = ink.pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw(&Text::new(line.name.clone(), (x + Self::SAMPLE, *y), middle))?;
+            area.draw(&Text::new(entry.text(), (x + Self::SAMPLE, *y), middle))?;
+        }
+        Ok(())
+    }
+
+    /// Draws what a line looks like.
+    fn sample(
+        area: &Area<'_>,
+        figure: &Figure,
+        line: &Line,
+        (x, y): (i32, i32),
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let named = |band: &&Line| band.look == Look::Band && band.name == line.name;
+        if let Some(band) = figure.lines.iter().find(named) {
+            area.draw(&Rectangle::new([(x, y - 6), (x + 20, y + 6)], style(figure, band)))?;
+        }
+        match line.look {
+            Look::Dots => area.draw(&Circle::new((x + 10, y), DOT, style(figure, line)))?,
+            Look::Bars => {
+                area.draw(&Rectangle::new([(x + 5, y - 6), (x + 15, y + 6)], style(figure, line)))?
+            }
+            Look::Reference => {
+                for ends in [[0, 7], [13, 20]] {
+                    let points = ends.map(|end| (x + end, y)).to_vec();
+                    area.draw(&PathElement::new(points, style(figure, line)))?;
+                }
+            }
+            Look::Main | Look::Faint | Look::Band => {
+                let stroke = colour(figure, line).stroke_width(2);
+                area.draw(&PathElement::new(vec![(x, y), (x + 20, y)], stroke))?;
+            }
         }
         Ok(())
     }
@@ -197,7 +270,18 @@ fn base((low, high): (f64, f64)) -> f64 {
     if high < 100.0 * low { 2.0 } else { 10.0 }
 }
 
-/// Returns the range of a dimension. A linear y axis begins at zero, so that heights can be compared.
+/// Returns the width of a bar: most of the smallest distance between two.
+fn bar_width(figure: &Figure) -> Option<f64> {
+    let bars = figure.lines.iter().filter(|line| line.look == Look::Bars);
+    let mut xs: Vec<f64> = bars.flat_map(|line| &line.points).map(|point| point[0]).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let nearest = xs.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min);
+    (!xs.is_empty()).then(|| 0.8 * nearest.unwrap_or(1.0))
+}
+
+/// Returns the range of a dimension. A linear y axis begins at zero, so that heights can be compared, unless the figure
+/// asks for the range of its values.
 fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
     let axis = axis(figure, dimension);
     let points = figure.lines.iter().flat_map(|line| &line.points).map(|point| point[dimension]);
@@ -212,15 +296,20 @@ fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
             (octave, if high < 4.0 * octave { 4.0 * octave } else { 8.0 * octave })
         }
         (true, Scale::Logarithmic, _) => (low / 1.2, high * 1.2),
-        (true, Scale::Linear, 0) => {
-            // A time axis begins at 0, even if the first sample is a little later.
-            let low = if low > 0.0 && low < high / 10.0 { 0.0 } else { low };
-            (low, if high > low { high } else { low + 1.0 })
+        (true, Scale::Linear, 0) => match bar_width(figure) {
+            Some(width) => (low - width, high + width),
+            None => {
+                // A time axis begins at 0, even if the first sample is a little later.
+                let low = if low > 0.0 && low < high / 10.0 { 0.0 } else { low };
+                (low, if high > low { high } else { low + 1.0 })
+            }
+        },
+        (true, Scale::Linear, _) if !axis.from_zero && high > low => {
+            let margin = 0.06 * (high - low);
+            (low - margin, high + margin)
         }
-        (true, Scale::Linear, _) => {
-            let high = if high > 0.0 { high * 1.06 } else { 1.0 };
-            (low.min(0.0), high)
-        }
+        (true, Scale::Linear, _) if low == 0.0 && high == 0.0 => (0.0, 1.0),
+        (true, Scale::Linear, _) => (low.min(0.0) * 1.06, high.max(0.0) * 1.06),
     }
 }
 
@@ -242,24 +331,41 @@ where
         .axis_desc_style(ink(13))
         .x_labels(9)
         .y_labels(7)
-        .x_label_formatter(&|value| number(*value))
-        .y_label_formatter(&|value| number(*value))
+        .x_label_formatter(&|value| label(*value, figure, 0))
+        .y_label_formatter(&|value| label(*value, figure, 1))
         .x_desc(figure.x.label.clone())
         .y_desc(figure.y.label.clone())
         .draw()?;
-    for line in &figure.lines {
+    let (half, bottom) = (bar_width(figure).unwrap_or_default() / 2.0, extent(figure, 1).0.max(0.0));
+    for (number, line) in figure.lines.iter().enumerate() {
+        // Drawn already: its name is in the legend of the other.
+        if figure.lines[..number].iter().any(|earlier| is_same(earlier, line)) {
+            continue;
+        }
         let style = style(figure, line);
-        let shown = |point: &[f64; 2]| drawable(&figure.x, point[0]) && drawable(&figure.y, point[1]);
-        for piece in line.points.split(|point| !shown(point)).filter(|piece| piece.len() > 1) {
+        for piece in pieces(figure, line) {
             let points = piece.iter().map(|[x, y]| (*x, *y));
-            if line.look == Look::Reference {
-                chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;
-            } else {
-                chart.draw_series(LineSeries::new(points, style))?;
-            }
+            match line.look {
+                Look::Main | Look::Faint => chart.draw_series(LineSeries::new(points, style)).map(drop),
+                Look::Reference => chart.draw_series(DashedLineSeries::new(points, 6, 5, style)).map(drop),
+                Look::Band => chart.draw_series([Polygon::new(points.collect::<Vec<_>>(), style)]).map(drop),
+                Look::Dots => chart.draw_series(points.map(|point| Circle::new(point, DOT, style))).map(drop),
+                Look::Bars => {
+                    let bar = |(x, y)| Rectangle::new([(x - half, bottom), (x + half, y)], style);
+                    chart.draw_series(points.map(bar)).map(drop)
+                }
+            }?;
         }
     }
     Ok(())
+}
+
+/// Returns the label of a place on an axis. On a linear one, places are sums of steps: what is left of them at 0 is not a
+/// value.
+fn label(value: f64, figure: &Figure, dimension: usize) -> String {
+    let (low, high) = extent(figure, dimension);
+    let is_zero = axis(figure, dimension).scale == Scale::Linear && value.abs() < 1e-9 * (high - low);
+    number(if is_zero { 0.0 } else { value })
 }
 
 /// Returns a number as a short text.
@@ -298,10 +404,17 @@ mod tests {
     }
 
     #[test]
+    fn the_label_of_zero_is_zero() {
+        let figure = Figure::new("f", "F", "x", "y").line(Look::Main, "a", vec![[0.1, -0.03], [1e12, 0.0]]);
+        assert_eq!([3.5e-18, -0.005].map(|value| label(value, &figure, 1)), ["0", "-0.005"]);
+        assert_eq!(label(0.1, &figure.log_x(), 0), "0.1", "small, but not what is left of a sum");
+    }
+
+    #[test]
     fn a_figure_takes_its_ink_from_the_page_and_says_what_it_shows() {
         let figure = Figure::new("f", "Delay & <more>", "time (us)", "delay (us)")
-            .line(Look::Main, "flow 1", vec![[0.0, 1.0], [1.0, 2.0]])
-            .lines(Look::Faint, "others", [vec![[0.0, 3.0]], vec![[1.0, 4.0]]])
+            .line(Look::Main, "flow 1", vec![[1.0, 1.0], [2.0, 2.0]])
+            .lines(Look::Faint, "others", [vec![[1.0, 3.0], [2.0, 3.0]], vec![[1.0, 4.0], [2.0, 4.0]]])
             .level("target", 2.5);
         for figure in [figure.clone(), figure.clone().log_x(), figure.clone().log_y(), figure.log_x().log_y()]
         {
@@ -325,18 +438,98 @@ mod tests {
             "service without packet",
         ];
         let mut figure = Figure::new("f", "F", "x", "y");
-        for name in names {
-            figure = figure.line(Look::Main, name, vec![[0.0, 1.0], [1.0, 2.0]]);
+        for (number, name) in names.into_iter().enumerate() {
+            figure = figure.line(Look::Main, name, vec![[0.0, 1.0], [1.0, number as f64]]);
         }
         let legend = Legend::of(&figure);
         assert_eq!((legend.places.len(), legend.rows), (names.len(), 2));
-        for (line, (x, _)) in &legend.places {
-            let end = x + Legend::SAMPLE + LETTER * line.name.len() as i32;
-            assert!(end <= SIZE.0 as i32, "{} ends at {end}", line.name);
+        for (entry, (x, _)) in &legend.places {
+            let end = x + Legend::SAMPLE + LETTER * entry.text().len() as i32;
+            assert!(end <= SIZE.0 as i32, "{} ends at {end}", entry.text());
         }
         assert!(svg(&figure).expect("can be drawn").contains("height=\"338\""));
-        let single = Figure::new("f", "F", "x", "y").line(Look::Main, "w".repeat(200), vec![[0.0, 1.0]]);
+        let single =
+            Figure::new("f", "F", "x", "y").line(Look::Main, "w".repeat(200), vec![[0.0, 1.0], [1.0, 1.0]]);
         assert_eq!(Legend::of(&single).rows, 1, "a name alone in its row stays there");
+    }
+
+    #[test]
+    fn the_legend_names_only_what_is_drawn() {
+        let figure = Figure::new("f", "F", "x", "y")
+            .level("a level over no lines", 1.0)
+            .line(Look::Main, "a", vec![[0.0, 1.0], [1.0, 2.0]])
+            .line(Look::Main, "a single point", vec![[0.0, 1.0]])
+            .line(Look::Main, "gaps", vec![[0.0, f64::NAN], [1.0, f64::NAN]])
+            .line(Look::Dots, "dots", vec![[0.5, 2.0]])
+            .spread("many", [vec![[0.0, 3.0], [1.0, 5.0]], vec![[0.0, 4.0], [1.0, 6.0]]]);
+        let texts: Vec<_> = entries(&figure).iter().map(Entry::text).collect();
+        assert_eq!(texts, ["a", "dots", "many: median, and 10 to 90 %"]);
+        let texts: Vec<_> = entries(&figure.log_y()).iter().map(Entry::text).collect();
+        assert_eq!(texts.len(), 3);
+    }
+
+    #[test]
+    fn lines_that_are_the_same_are_drawn_once_under_all_their_names() {
+        let (one, other) = (vec![[0.0, 1.0], [1.0, 2.0]], vec![[0.0, 1.0], [1.0, 2.5]]);
+        let figure = Figure::new("f", "F", "x", "y")
+            .line(Look::Main, "a", one.clone())
+            .line(Look::Main, "b", other)
+            .line(Look::Main, "c", one.clone())
+            .line(Look::Reference, "dashed", one.clone());
+        let texts: Vec<_> = entries(&figure).iter().map(Entry::text).collect();
+        assert_eq!(texts, ["a = c", "b", "dashed"]);
+        let colour_of_c = format!("#{:02X}{:02X}{:02X}", COLOURS[2].0, COLOURS[2].1, COLOURS[2].2);
+        assert!(!svg(&figure).expect("can be drawn").contains(&colour_of_c));
+    }
+
+    #[test]
+    fn an_axis_begins_at_zero_or_near_the_values() {
+        let figure =
+            |low, high| Figure::new("f", "F", "x", "y").line(Look::Main, "a", vec![[0.0, low], [1.0, high]]);
+        let near = |low, high| figure(low, high).y_near_values();
+        let cases = [
+            (figure(400.0, 500.0), (0.0, 530.0)),
+            (near(400.0, 500.0), (394.0, 506.0)),
+            (figure(-2.0, -1.0), (-2.12, 0.0)),
+            (figure(-2.0, 3.0), (-2.12, 3.18)),
+            (figure(0.0, 0.0), (0.0, 1.0)),
+            // Values without a range have none to show.
+            (near(5.0, 5.0), (0.0, 5.3)),
+        ];
+        for (figure, (low, high)) in cases {
+            let (from, to) = extent(&figure, 1);
+            assert!(
+                (from - low).abs() < 1e-9 && (to - high).abs() < 1e-9,
+                "{from} to {to}, not {low} to {high}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_bar_has_its_place_within_the_figure() {
+        let bars =
+            Figure::new("f", "F", "x", "y").line(Look::Bars, "a", vec![[1.0, 5.0], [2.0, 0.0], [3.0, 2.0]]);
+        assert_eq!(bar_width(&bars), Some(0.8));
+        let (low, high) = extent(&bars, 0);
+        assert!(low < 1.0 - 0.4 && high > 3.0 + 0.4);
+        // The sample of the legend, and one for each value.
+        assert_eq!(svg(&bars).expect("can be drawn").matches("<rect").count(), 1 + 3);
+        let lines = Figure::new("f", "F", "x", "y").line(Look::Main, "a", vec![[1.0, 5.0], [2.0, 0.0]]);
+        assert_eq!(bar_width(&lines), None);
+    }
+
+    #[test]
+    fn a_band_has_the_colour_of_its_line() {
+        let edge = |y| vec![[0.0, y], [1.0, y]];
+        let figure = Figure::new("f", "F", "x", "y")
+            .band("Tonic", edge(1.0), edge(3.0))
+            .band("reference", edge(1.5), edge(3.5))
+            .line(Look::Main, "Tonic", edge(2.0))
+            .line(Look::Reference, "reference", edge(2.5));
+        let colours: Vec<_> = figure.lines.iter().map(|line| colour(&figure, line)).collect();
+        assert_eq!(colours, [COLOURS[0], INK, COLOURS[0], INK]);
+        assert_eq!(svg(&figure).expect("can be drawn").matches("<polygon").count(), 2);
+        assert_eq!(entries(&figure).len(), 2);
     }
 
     #[test]

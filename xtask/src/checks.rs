@@ -73,6 +73,7 @@ fn requirements_have_tests(progress: &Progress) -> Result<()> {
 fn figures_are_current(progress: &Progress) -> Result<()> {
     progress.say("checking that the pictures of the experiments are those of the sources");
     figures::check(workspace())?;
+    figures::check_dark(workspace())?;
     figures::check_page(workspace())
 }
 

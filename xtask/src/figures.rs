@@ -15,8 +15,10 @@ use sha2::{Digest, Sha256};
 
 use crate::shell::{Progress, cargo, run, target_dir, workspace};
 
+mod dark;
 mod page;
 
+pub(crate) use dark::check as check_dark;
 pub(crate) use page::check as check_page;
 
 /// The directory of the pictures, and the stamp in it.

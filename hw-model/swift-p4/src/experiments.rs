@@ -194,7 +194,7 @@ pub fn cost(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let points = found.operations_by_stage.iter().enumerate();
     let points = points.map(|(stage, count)| [stage as f64 + 1.0, f64::from(*count)]).collect();
     let figure = Figure::new("stages", "Operations that end in each stage", "stage", "operations");
-    report.figures.push(figure.line(Look::Main, "as early as possible", points));
+    report.figures.push(figure.line(Look::Bars, "as early as possible", points));
     report.details = serde_json::to_value(found)?;
     Ok(report)
 }

@@ -4,7 +4,7 @@ use std::slice;
 
 use anyhow::Result;
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Experiment, Figure, Look, Verdict};
+use lab_report::{Bound, Experiment, Figure, Look, Verdict, difference};
 use model_experiment::{Options, Progress};
 use reference_senders::{Dcqcn, ReactionPoint};
 
@@ -113,22 +113,28 @@ pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experime
         let shown = rates.iter().take_while(|(time, _)| time.0 < 3_000_000_000);
         shown.map(|(time, rate)| [time.0 as f64 / 1e9, rate / 1e9]).collect()
     };
+    let megabits = |gigabits: Vec<[f64; 2]>| gigabits.into_iter().map(|[x, y]| [x, y * 1e3]).collect();
+    let started = [raw(&outcomes[0].logs[0].rates), raw(&outcomes[1].logs[0].rates)];
+    let [tonic, reference] = &started;
+    let minus = "Tonic minus reference";
+    // Lines of the rates would cover each other.
     experiment.figures = vec![
         Figure::new(
-            "rate",
-            "Rate of one of two flows under the same notifications, means of 1 ms",
+            "rate-difference",
+            "Difference of the rates under the same notifications, means of 1 ms",
             "ms",
-            "Gb/s",
+            "Mb/s",
         )
-        .line(Look::Main, "Tonic", line(&traces[0]))
-        .line(Look::Reference, "reference", line(&same_trace)),
+        .line(Look::Main, minus, megabits(difference(&line(&traces[0]), &line(&same_trace)))),
         Figure::new("single", "Rate of one of two flows, each run by itself, means of 1 ms", "ms", "Gb/s")
             .line(Look::Main, "Tonic", line(&traces[0]))
             .line(Look::Reference, "reference", line(&traces[1]))
             .line(Look::Main, "reference, 1 ns", line(&traces[2])),
         Figure::new("start", "R_C in the first three milliseconds", "ms", "Gb/s")
-            .line(Look::Main, "Tonic", raw(&outcomes[0].logs[0].rates))
-            .line(Look::Reference, "reference", raw(&outcomes[1].logs[0].rates)),
+            .line(Look::Main, "Tonic", tonic.clone())
+            .line(Look::Reference, "reference", reference.clone()),
+        Figure::new("start-difference", "Difference of R_C after each of its first changes", "ms", "Mb/s")
+            .line(Look::Dots, minus, megabits(difference(tonic, reference))),
     ];
     experiment.details = serde_json::json!({
         "tonic_gbps": traces[0],

@@ -132,13 +132,16 @@ pub(super) fn add(experiment: &mut Experiment, time: Span, step: &mut dyn FnMut(
         "ms",
         "Gb/s",
     );
-    experiment.figures.push(
-        figure
-            .lines(Look::Faint, "Tonic, one deviation off", tonic.band().map(|edge| line(&edge)))
-            .lines(Look::Faint, "reference, one deviation off", reference.band().map(|edge| line(&edge)))
-            .line(Look::Main, "Tonic", line(&means[0]))
-            .line(Look::Reference, "reference", line(&means[1])),
-    );
+    let band = |figure: Figure, name, set: &Set| {
+        let [lower, upper] = set.band().map(|edge| line(&edge));
+        figure.band(name, lower, upper)
+    };
+    let figure = band(band(figure, "Tonic", &tonic), "reference", &reference);
+    experiment.figures.push(figure.line(Look::Main, "Tonic", line(&means[0])).line(
+        Look::Reference,
+        "reference",
+        line(&means[1]),
+    ));
     experiment.details["free_runs"] = serde_json::json!({
         "tonic_gbps": tonic.traces,
         "reference_gbps": reference.traces,

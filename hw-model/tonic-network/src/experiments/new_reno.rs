@@ -114,15 +114,12 @@ fn figures(tonic: &Outcome, reference: &Outcome) -> Vec<Figure> {
         shown.map(|(time, segment, _)| [time.0 as f64 / 1e6, f64::from(*segment)]).collect()
     };
     let mut sequence = Figure::new("sequence", "Segments sent around the first loss", "us", "segment")
+        .y_near_values()
         .line(Look::Main, "Tonic", sent(tonic, false))
         .line(Look::Reference, "reference", sent(reference, false));
     for (name, outcome) in [("Tonic, again", tonic), ("reference, again", reference)] {
         let again = sent(outcome, true);
-        if !again.is_empty() {
-            // A retransmission is drawn as a short vertical line at its segment.
-            let spikes = again.iter().flat_map(|[x, y]| [[*x, *y], [*x, y + 1.5], [*x, f64::NAN]]);
-            sequence = sequence.line(Look::Main, name, spikes.collect());
-        }
+        sequence = sequence.line(Look::Dots, name, again);
     }
     let episodes = |outcome: &Outcome| -> Vec<[f64; 2]> {
         let losses = outcome.logs[0].losses.iter().take(100);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use fabric_model::{Impairments, Rate};
-use lab_report::Figure;
+use lab_report::{Figure, Look};
 
 /// Paths between the hosts.
 pub(crate) const PATHS: u16 = 4;
@@ -70,12 +70,14 @@ pub(crate) fn time_back(course: &[f64], samples: f64) -> f64 {
     back.map_or(f64::INFINITY, |after| (fell + after) as f64 / samples + WINDOW)
 }
 
-/// Returns the figure of the goodput after a failure, without lines.
-pub(crate) fn figure(fault: Fault) -> Figure {
+/// Returns the figure of the goodput after a failure. Each line has a name and the parts of the goodput before.
+pub(crate) fn figure(fault: Fault, lines: Vec<(&str, Vec<[f64; 2]>)>) -> Figure {
     let file = fault.name().replace(" %", "-percent").replace([',', ' '], "-").replace("--", "-");
     let title = format!("Goodput after a failure: {}", fault.name());
-    Figure::new(file, title, "round trips since the failure", "goodput (% of before)")
-        .level("back", BACK * 100.0)
+    let empty = Figure::new(file, title, "round trips since the failure", "goodput (% of before)");
+    let drawn = |figure: Figure, (name, points)| figure.line(Look::Main, name, points);
+    // The level is as wide as the lines that are there.
+    lines.into_iter().fold(empty, drawn).level("back", BACK * 100.0)
 }
 
 #[cfg(test)]
@@ -87,6 +89,12 @@ mod tests {
         assert_eq!(time_back(&[1.0, 0.95, 0.9], 4.0), 0.0, "it never fell below");
         assert_eq!(time_back(&[1.0, 0.5, 0.2, 0.7, 0.9, 0.4], 4.0), 1.0 + WINDOW);
         assert_eq!(time_back(&[0.5, 0.89], 4.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_level_at_which_goodput_is_back_is_as_wide_as_the_lines() {
+        let figure = figure(Fault::Cut, vec![("a", vec![[3.0, 50.0], [99.0, 100.0]])]);
+        assert_eq!(figure.lines[1].points, [[3.0, BACK * 100.0], [99.0, BACK * 100.0]]);
     }
 
     #[test]

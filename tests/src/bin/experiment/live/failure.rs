@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use fabric_model::{Egress, Impairments, Topology, Trunk};
 use futures_util::future::try_join_all;
-use lab_report::{Bound, Case, Experiment, Look, Verdict, World, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Verdict, World, mean, quantile};
 use transport_user::Tuning;
 use transport_user::congestion::{CongestionControl, CongestionParameters};
 
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     let mut live = Live::up(options, auto, Topology::dumbbell(1, 1, PATHS), &fabric, vec![])?;
     let (mut cases, mut verdicts, mut figures) = (vec![], vec![], vec![]);
     for fault in Fault::ALL {
-        let mut figure = failure::figure(fault);
+        let mut lines = vec![];
         for sender in Sender::ALL {
             eprintln!("{}, {}: {TRIALS} trials of {END:?}", fault.name(), sender.name());
             let trials = (0..TRIALS).map(|_| match sender {
@@ -92,9 +92,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
             }
             verdicts.push(Verdict::of(&case, "lost by the kernel", Bound::AtMost(0.0)));
             cases.push(case);
-            figure = figure.line(Look::Main, sender.name(), mean_course(&courses));
+            lines.push((sender.name(), mean_course(&courses)));
         }
-        figures.push(figure);
+        figures.push(failure::figure(fault, lines));
     }
     Ok(Experiment {
         name: "failure-live",

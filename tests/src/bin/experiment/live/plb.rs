@@ -176,7 +176,7 @@ fn draw(name: &str, path: Rate, trials: &[Trial]) -> Vec<Figure> {
         .map(|trial| -> Points { series::line(&trial.samples, |sample| on_first_path(sample) as f64) });
     let title = format!("Flows on the path that all were put on, {name}");
     let flows = Figure::new(file.clone(), title, TIME, "flows")
-        .lines(Look::Faint, "all trials", courses)
+        .spread(&format!("{TRIALS} trials"), courses)
         .level("even load", FLOWS as f64 / f64::from(PATHS));
     let title = format!("Rate of both paths, first trial, {name}");
     let rates = (0..usize::from(PATHS)).fold(

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use fabric_model::{Egress, Impairments, Rate, Span, Time, Topology, Trunk};
-use lab_report::{Bound, Case, Experiment, Look, Verdict, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Verdict, mean, quantile};
 use transport_user::congestion::CongestionParameters;
 
 use super::progress::Progress;
@@ -90,7 +90,7 @@ pub(super) fn runs() -> u64 {
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
     let (mut cases, mut verdicts, mut figures) = (vec![], vec![], vec![]);
     for fault in Fault::ALL {
-        let mut figure = failure::figure(fault);
+        let mut lines = vec![];
         for variant in variants() {
             let trials = (0..SEEDS).map(|n| {
                 let seed = options.seed + n;
@@ -102,9 +102,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             let kept = variant.promises.iter().filter(|(when, ..)| *when == fault);
             verdicts.extend(kept.map(|(_, number, bound)| Verdict::of(&case, number, *bound)));
             cases.push(case);
-            figure = figure.line(Look::Main, variant.name, mean_course(&trials));
+            lines.push((variant.name, mean_course(&trials)));
         }
-        figures.push(figure);
+        figures.push(failure::figure(fault, lines));
     }
     let description = format!(
         "{PATHS} hosts write to {PATHS} others over {PATHS} paths of {} with a round trip of {ROUND_TRIP}. Each has \

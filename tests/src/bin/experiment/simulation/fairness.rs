@@ -101,12 +101,12 @@ fn figures(record: &Record, count: u16, equal: f64) -> Vec<Figure> {
     let joins = usize::from(count);
     let titled = |what: &str| format!("{what}, {count} flows and one that joins");
     let lines = |mut figure: Figure, points: &dyn Fn(usize) -> series::Points| {
-        for flow in 0..joins {
-            let (look, name) = match count {
-                2 => (Look::Main, format!("flow {}", flow + 1)),
-                _ => (Look::Faint, "flows".to_owned()),
-            };
-            figure = figure.line(look, name, points(flow));
+        if count == 2 {
+            for flow in 0..joins {
+                figure = figure.line(Look::Main, format!("flow {}", flow + 1), points(flow));
+            }
+        } else {
+            figure = figure.spread(&format!("{count} flows"), (0..joins).map(points));
         }
         figure.line(Look::Main, "the one that joins", points(joins))
     };

@@ -14,8 +14,8 @@ use crate::options::Options;
 /// Hosts that write.
 pub(super) const COUNTS: [u16; 3] = [5, 50, 500];
 const BYTES: u64 = 1_000_000;
-/// Number of flows in the plots, spread over all flows.
-const DRAWN: usize = 25;
+/// The largest number of flows that are drawn one by one.
+const FEW: u16 = 5;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
     let (mut cases, mut verdicts, mut figures) = (vec![], vec![], vec![]);
@@ -88,22 +88,21 @@ fn windows_at_work(data_centre: &DataCentre, from: Time) -> impl Iterator<Item =
 
 fn figures(record: &Record, count: u16, mut times: Vec<Time>) -> Vec<Figure> {
     let titled = |what: &str| format!("{what}, {count} to 1");
-    let drawn = || (0..usize::from(count)).step_by(usize::from(count).div_ceil(DRAWN));
-    let name = if drawn().count() == usize::from(count) { "flows" } else { "some of the flows" };
-    let (fcwnd, delay) =
-        (drawn().map(|flow| series::fcwnd(record, flow)), drawn().map(|flow| series::delay(record, flow)));
+    let all = |figure: Figure, points: fn(&Record, usize) -> series::Points| {
+        let lines = (0..usize::from(count)).map(|flow| points(record, flow));
+        match count {
+            ..=FEW => figure.lines(Look::Faint, "flows", lines),
+            _ => figure.spread(&format!("{count} flows"), lines),
+        }
+    };
+    let fcwnd = Figure::new(format!("fcwnd-{count}"), titled("Fabric windows"), TIME, "fcwnd (packets)");
+    let delay = Figure::new(format!("delay-{count}"), titled("Fabric delays"), TIME, "delay (us)");
     times.sort_unstable();
     let steps = times.iter().enumerate().flat_map(|(n, time)| [n, n + 1].map(|n| [millis(*time), n as f64]));
     let complete = [[0.0, 0.0]].into_iter().chain(steps).collect();
     vec![
-        Figure::new(format!("fcwnd-{count}"), titled("Fabric windows"), TIME, "fcwnd (packets)")
-            .log_y()
-            .lines(Look::Faint, name, fcwnd),
-        Figure::new(format!("delay-{count}"), titled("Fabric delays"), TIME, "delay (us)").lines(
-            Look::Faint,
-            name,
-            delay,
-        ),
+        all(fcwnd.log_y(), series::fcwnd),
+        all(delay, series::delay),
         Figure::new(format!("queue-{count}"), titled("Queue towards the receiver"), TIME, "queue (KiB)")
             .line(Look::Main, "queue", series::kibibytes(record, &record.queues[0])),
         Figure::new(format!("complete-{count}"), titled("Writes that are complete"), TIME, "writes").line(

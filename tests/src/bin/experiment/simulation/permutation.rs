@@ -14,8 +14,6 @@ const LEAVES: u16 = 16;
 const HOSTS_PER_LEAF: u16 = 16;
 const SPINES: u16 = 16;
 const BYTES: u64 = 4_000_000;
-/// Number of flows in the plots, spread over all flows.
-const DRAWN: usize = 32;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
     let hosts = LEAVES * HOSTS_PER_LEAF;
@@ -49,29 +47,23 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         .with("greatest queue", peak as f64 / 1024.0, "KiB")
         .with("retransmissions", measure::retransmissions(record), "");
     let verdicts = vec![Verdict::of(&case, "complete", Bound::AtLeast(100.0))];
-    let drawn = || (0..usize::from(hosts)).step_by(usize::from(hosts) / DRAWN);
+    let flows = || 0..usize::from(hosts);
     let distribution = slowdowns.iter().enumerate();
     let distribution =
         distribution.map(|(n, slowdown)| [*slowdown, (n + 1) as f64 / f64::from(hosts) * 100.0]);
     let greatest = |n: usize| record.queues.iter().map(|queue| queue[n]).max().unwrap_or_default();
     let greatest: Vec<u64> = (0..record.times.len()).map(greatest).collect();
-    let some = "some of the flows";
+    let all = format!("{hosts} flows");
     let figures = vec![
         Figure::new("slowdown", "Time to completion by the ideal", "slowdown", "flows (%)").line(
             Look::Main,
             "complete",
             distribution.collect(),
         ),
-        Figure::new("fcwnd", "Fabric windows", TIME, "fcwnd (packets)").lines(
-            Look::Faint,
-            some,
-            drawn().map(|flow| series::fcwnd(record, flow)),
-        ),
-        Figure::new("delay", "Fabric delays", TIME, "delay (us)").lines(
-            Look::Faint,
-            some,
-            drawn().map(|flow| series::delay(record, flow)),
-        ),
+        Figure::new("fcwnd", "Fabric windows", TIME, "fcwnd (packets)")
+            .spread(&all, flows().map(|flow| series::fcwnd(record, flow))),
+        Figure::new("delay", "Fabric delays", TIME, "delay (us)")
+            .spread(&all, flows().map(|flow| series::delay(record, flow))),
         Figure::new("queue", "The greatest queue of a leaf towards a spine", TIME, "queue (KiB)").line(
             Look::Main,
             "queue",

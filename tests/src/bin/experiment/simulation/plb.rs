@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use fabric_model::{Egress, Span, Time, Trunk};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
+use lab_report::{Bound, Case, Experiment, Figure, Verdict, mean, quantile};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::Settings;
@@ -107,7 +107,7 @@ fn with_multiplier(options: &Options, multiplier: Fraction) -> Result<Tuning> {
     Ok(Tuning { settings: Settings { prepared, ..tuning.settings }, ..tuning })
 }
 
-/// Returns the results of all seeds, and the first one over time.
+/// Returns the results of all seeds, and all of them over time.
 fn try_seeds(options: &Options, progress: &Progress, name: &str, tuning: Tuning) -> Result<(Case, Figure)> {
     let trials = (0..SEEDS)
         .map(|n| progress.run(format!("plb {name}: seed {n}"), || trial(options, options.seed + n, tuning)));
@@ -120,10 +120,10 @@ fn try_seeds(options: &Options, progress: &Progress, name: &str, tuning: Tuning)
         .with("median time to even load", quantile(&rtts, 0.5), "RTTs")
         .with("90 % of seeds within", quantile(&rtts, 0.9), "RTTs")
         .with("RTT", mean(trials.iter().filter_map(|trial| trial.rtt)), "us");
-    let courses = trials.iter().take(20).map(|trial| trial.course.clone());
+    let courses = trials.iter().map(|trial| trial.course.clone());
     let title = format!("Flows on the path that all were put on, {name}");
     let figure = Figure::new(name.replace(' ', "-").to_lowercase(), title, TIME, "flows")
-        .lines(Look::Faint, "the first 20 seeds", courses)
+        .spread(&format!("{SEEDS} seeds"), courses)
         .level("even load", f64::from(FLOWS) / f64::from(PATHS));
     Ok((case, figure))
 }
