@@ -4,6 +4,7 @@
 mod harness;
 
 use transport_common::congestion::control::Congestion;
+use transport_common::congestion::settings::CurrentSettings;
 use transport_common::connection::{Connection, Endpoint, Entry, Service, State, Statistics, Tables};
 use transport_common::packet_delivery::{AckState, ReceiveWindow, TransmitWindow, Tuning, TxPacket};
 use transport_common::resources::Occupancy;
@@ -72,7 +73,8 @@ fn tables_fill_the_entry_without_padding() {
     println!("{:<20} {:>21}", "Tables", size_of::<Tables>());
     println!("{:<20} {:>21}", "Entry", size_of::<Entry>());
     assert_eq!(sum, size_of::<Tables>());
-    assert_eq!(size_of::<Entry>(), size_of::<Connection>() + size_of::<Tables>());
+    let parts = size_of::<Connection>() + size_of::<CurrentSettings>() + size_of::<Tables>();
+    assert_eq!(size_of::<Entry>(), parts);
     // A map value together with its lock must be far smaller than the allocator's largest object.
     assert!(size_of::<Entry>() <= 32 << 10);
 }

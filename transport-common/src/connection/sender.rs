@@ -3,9 +3,7 @@
 
 use super::application::Application;
 use super::outgoing::report_deadline;
-use super::{
-    Connection, Entry, Outgoing, PACKETS, Report, Service, Serviced, State, Statistics, Step, WorkKind,
-};
+use super::{Connection, Entry, Outgoing, PACKETS, Report, Service, Serviced, State, Statistics, Step};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
@@ -13,7 +11,7 @@ use crate::packet_delivery::{Cause, Delivery, PacketDelivery, PacketFlags, TxPac
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction};
 use crate::units::{Deadline, FalconTime, Picoseconds};
-use crate::verifier::{bounded, walked_once};
+use crate::verifier::{bounded, forget, walked_once};
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
 
@@ -36,20 +34,22 @@ pub(super) fn service_open<Q: Queues>(
         c.control().on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
     }
     let timers_at = c.service.timers_run_at(now);
+    s.timers_at = timers_at.ticks();
     if timers_at != now {
-        c.hasten_timers(timers_at.ticks());
+        c.hasten_timers(s.timers_at);
     }
-    if c.delivery.retransmit.is_due(timers_at.ticks()) {
-        on_retransmission_timer(entry, timers_at.ticks().0);
+    // The time is read back each time: the stack of the BPF program has no place for it.
+    if c.delivery.retransmit.is_due(forget(&s.timers_at)) {
+        on_retransmission_timer(entry, forget(&s.timers_at).0);
     }
     let Entry { connection: c, tables, .. } = &mut *entry;
-    if c.target.rnr_timer.is_due(timers_at.ticks()) {
-        c.target.on_rnr_timer(&tables.requests, timers_at.ticks());
+    if c.target.rnr_timer.is_due(forget(&s.timers_at)) {
+        c.target.on_rnr_timer(&tables.requests, s.timers_at);
     }
-    if c.initiator.timer.is_due(timers_at.ticks()) {
-        c.initiator.on_timer(&mut tables.transactions, Application(queues), timers_at.ticks());
+    if c.initiator.timer.is_due(forget(&s.timers_at)) {
+        c.initiator.on_timer(&mut tables.transactions, Application(queues), s.timers_at);
     }
-    if c.congestion.pacing.is_due(timers_at.ticks()) {
+    if c.congestion.pacing.is_due(forget(&s.timers_at)) {
         c.congestion.pacing = Deadline::NONE;
     }
     if c.service.is_behind(now) {
@@ -195,10 +195,9 @@ fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picosecon
     }
     let target_first = c.service.target_next != 0;
     c.service.target_next = !target_first as u16;
-    let responds = c.target.has_response();
-    let sent = (target_first && responds && send_response(entry, s, now))
+    let sent = (target_first && c.target.has_response() && send_response(entry, s, now))
         || Q::in_place(|| send_request(entry, s, queues, now))
-        || (!target_first && responds && send_response(entry, s, now));
+        || (!target_first && entry.connection.target.has_response() && send_response(entry, s, now));
     if sent { Serviced::Done } else { Serviced::Nothing }
 }
 
@@ -422,7 +421,6 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
     if !busy && !responds && c.delivery.ack_is_due(now.ticks()) {
         c.send_ack(&mut tables.statistics, s, now);
     }
-    s.output.work.kind = WorkKind::None;
     let mut file = false;
     if c.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
