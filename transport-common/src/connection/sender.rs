@@ -7,11 +7,11 @@ use super::{Connection, Entry, Outgoing, PACKETS, Report, Service, Serviced, Sta
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{Cause, Delivery, PacketDelivery, PacketFlags, TxPacket, Window, packet_index};
+use crate::packet_delivery::{Cause, Delivery, PacketFlags, TxPacket, Window, packet_index};
 use crate::queues::Queues;
-use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Target, TargetRequest, Transaction};
+use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Transaction};
 use crate::units::{Deadline, FalconTime, Picoseconds};
-use crate::verifier::{bounded, forget, walked_once};
+use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
 
@@ -34,22 +34,20 @@ pub(super) fn service_open<Q: Queues>(
         c.control().on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
     }
     let timers_at = c.service.timers_run_at(now);
-    s.timers_at = timers_at.ticks();
     if timers_at != now {
-        c.hasten_timers(s.timers_at);
+        c.hasten_timers(timers_at.ticks());
     }
-    // The time is read back each time: the stack of the BPF program has no place for it.
-    if c.delivery.retransmit.is_due(forget(&s.timers_at)) {
-        on_retransmission_timer(entry, forget(&s.timers_at).0);
+    if c.delivery.retransmit.is_due(timers_at.ticks()) {
+        on_retransmission_timer(entry, timers_at.ticks().0);
     }
-    let Entry { connection: c, tables, .. } = &mut *entry;
-    if c.target.rnr_timer.is_due(forget(&s.timers_at)) {
-        c.target.on_rnr_timer(&tables.requests, s.timers_at);
+    let c = &mut entry.connection;
+    if c.target.rnr_timer.is_due(timers_at.ticks()) {
+        c.target.on_rnr_timer(&entry.tables.requests, timers_at.ticks());
     }
-    if c.initiator.timer.is_due(forget(&s.timers_at)) {
-        c.initiator.on_timer(&mut tables.transactions, Application(queues), s.timers_at);
+    if c.initiator.timer.is_due(timers_at.ticks()) {
+        c.initiator.on_timer(&mut entry.tables.transactions, Application(queues), timers_at.ticks());
     }
-    if c.congestion.pacing.is_due(forget(&s.timers_at)) {
+    if c.congestion.pacing.is_due(timers_at.ticks()) {
         c.congestion.pacing = Deadline::NONE;
     }
     if c.service.is_behind(now) {
@@ -65,7 +63,7 @@ pub(super) fn service_open<Q: Queues>(
     c.service.since = 0; // until the step reports a timer that runs on
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
-        c.initiator.retry(&mut tables.transactions, Application(queues));
+        c.initiator.retry(&mut entry.tables.transactions, Application(queues));
         s.output.report.wake = c.initiator.completions_blocked;
     }
     // Own transactions that have ended take places in the completion queue first.
@@ -75,17 +73,16 @@ pub(super) fn service_open<Q: Queues>(
     }
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
-    let Entry { connection: c, tables, .. } = &mut *entry;
     if raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::DropXlr) {
+        let Entry { connection: c, tables, .. } = &mut *entry;
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    c.service.fruitless = !useful as u8;
-    let wants = |requests| wants_service(&c.delivery, &c.target, requests, &c.initiator, queues);
-    if useful && (c.delivery.ack.pending != 0 || wants(&tables.requests)) {
+    entry.connection.service.fruitless = !useful as u8;
+    if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
         s.output.report.wake = 1;
     }
-    if c.state != State::Open {
+    if entry.connection.state != State::Open {
         s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
@@ -183,16 +180,15 @@ fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picosecon
     if entry.next_held().is_some() {
         return Serviced::Held;
     }
-    let Entry { connection: c, tables, .. } = &mut *entry;
     if paced {
-        if has_packet_to_send(&c.delivery, &c.target, &c.initiator, queues)
-            && c.congestion.wait_for_departure()
-        {
-            tables.statistics.paced += 1;
+        if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
+            entry.tables.statistics.paced += 1;
         }
+        let Entry { connection: c, tables, .. } = entry;
         c.initiator.wait(&mut tables.transactions, Application(queues), now.ticks());
         return Serviced::Nothing;
     }
+    let c = &mut entry.connection;
     let target_first = c.service.target_next != 0;
     c.service.target_next = !target_first as u16;
     let sent = (target_first && c.target.has_response() && send_response(entry, s, now))
@@ -203,13 +199,11 @@ fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picosecon
 
 /// Returns whether a reliable packet waits to be sent, if the gate lets it pass.
 #[inline(always)]
-fn has_packet_to_send(
-    delivery: &PacketDelivery,
-    target: &Target,
-    initiator: &Initiator,
-    queues: &impl Queues,
-) -> bool {
-    delivery.has_retransmissions() || target.has_response() || initiator.has_new_work(Application(queues))
+fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
+    let c = &entry.connection;
+    c.delivery.has_retransmissions()
+        || c.target.has_response()
+        || c.initiator.has_new_work(Application(queues))
 }
 
 /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
@@ -417,40 +411,34 @@ fn read_again(
 pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
     let responds = !busy && entry.connection.target.has_response() && send_response(entry, s, now);
-    let Entry { connection: c, tables, .. } = entry;
-    if !busy && !responds && c.delivery.ack_is_due(now.ticks()) {
-        c.send_ack(&mut tables.statistics, s, now);
+    if !busy && !responds && entry.connection.delivery.ack_is_due(now.ticks()) {
+        entry.connection.send_ack(&mut entry.tables.statistics, s, now);
     }
     let mut file = false;
-    if c.delivery.ack.pending != 0 {
+    if entry.connection.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
         if out.present == 0 || out.kind != PacketType::PullData {
             s.output.report.wake = 1;
-        } else if c.delivery.ask_for_frame() {
+        } else if entry.connection.delivery.ask_for_frame() {
             out.ack_request = 1;
             file = true;
         }
     }
-    s.output.report.wake |=
-        wants_service(&c.delivery, &c.target, &tables.requests, &c.initiator, queues) as u8;
+    s.output.report.wake |= wants_service(entry, queues) as u8;
+    let c = &mut entry.connection;
     let deadline = (c.earliest_deadline(), file);
     report_deadline(&mut s.output.report, &mut c.service, deadline, now);
 }
 
 /// Returns whether the engine could have work for a connection other than an ACK, independent of the time.
 #[inline(always)]
-fn wants_service(
-    delivery: &PacketDelivery,
-    target: &Target,
-    requests: &[TargetRequest; TRANSACTIONS],
-    initiator: &Initiator,
-    queues: &impl Queues,
-) -> bool {
-    initiator.completions_blocked != 0
-        || has_packet_to_send(delivery, target, initiator, queues)
-        || target.has_due()
-        || target.may_have_next()
-        || target.is_next_consumed(requests)
+fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
+    let c = &entry.connection;
+    c.initiator.completions_blocked != 0
+        || has_packet_to_send(entry, queues)
+        || c.target.has_due()
+        || c.target.may_have_next()
+        || c.target.is_next_consumed(&entry.tables.requests)
 }
 
 #[inline(always)]

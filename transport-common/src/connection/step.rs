@@ -246,10 +246,6 @@ pub struct Step {
     pub output: Output,
     /// The current work request, for the step's own use.
     pub(super) work_request: WorkRequest,
-    /// The time by which the timers go in this service, for the step's own use.
-    pub(super) timers_at: FalconTime,
-    /// Always 0.
-    pub(super) reserved: u32,
 }
 
 impl Step {
