@@ -206,18 +206,6 @@ impl Connection {
             .or_earlier(self.initiator.timer)
             .or_earlier(self.congestion.pacing)
     }
-
-    /// Lets every timer that runs be due at `time`. A deadline that passed half a wrap ago looks like one far ahead. Each
-    /// timer finds out again what is due, and runs on for the rest.
-    #[inline(never)]
-    pub(super) fn hasten_timers(&mut self, time: FalconTime) {
-        let Self { delivery, target, initiator, congestion, .. } = self;
-        delivery.retransmit = delivery.retransmit.moved_to(time);
-        delivery.ack.coalescing = delivery.ack.coalescing.moved_to(time);
-        target.rnr_timer = target.rnr_timer.moved_to(time);
-        initiator.timer = initiator.timer.moved_to(time);
-        congestion.pacing = congestion.pacing.moved_to(time);
-    }
 }
 
 /// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).

@@ -33,33 +33,12 @@ pub(super) fn service_open<Q: Queues>(
     if s.input.has_outcome != 0 {
         c.control().on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
     }
-    let timers_at = c.service.timers_run_at(now);
-    if timers_at != now {
-        c.hasten_timers(timers_at.ticks());
-    }
-    if c.delivery.retransmit.is_due(timers_at.ticks()) {
-        on_retransmission_timer(entry, timers_at.ticks().0);
-    }
-    let c = &mut entry.connection;
-    if c.target.rnr_timer.is_due(timers_at.ticks()) {
-        c.target.on_rnr_timer(&entry.tables.requests, timers_at.ticks());
-    }
-    if c.initiator.timer.is_due(timers_at.ticks()) {
-        c.initiator.on_timer(&mut entry.tables.transactions, Application(queues), timers_at.ticks());
-    }
-    if c.congestion.pacing.is_due(timers_at.ticks()) {
-        c.congestion.pacing = Deadline::NONE;
-    }
     if c.service.is_behind(now) {
-        // Nothing is sent before the timers have caught up. They end one transaction at a time. The time is computed again,
-        // because a register for it would be spilled in every service.
-        let timers_at = c.service.timers_run_at(now);
-        if !c.initiator.timer.is_due(timers_at.ticks()) {
-            c.service.since = Service::coarse(timers_at);
-        }
-        s.output.report.wake = 1;
+        catch_up(entry, s, queues, now);
         return Serviced::Done;
     }
+    run_timers(entry, queues, now.ticks());
+    let c = &mut entry.connection;
     c.service.since = 0; // until the step reports a timer that runs on
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
@@ -86,6 +65,45 @@ pub(super) fn service_open<Q: Queues>(
         s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
+}
+
+/// Runs the timers that are due at `now`.
+#[inline(always)]
+fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
+    if entry.connection.delivery.retransmit.is_due(now) {
+        on_retransmission_timer(entry, now.0);
+    }
+    let Entry { connection: c, tables, .. } = entry;
+    if c.target.rnr_timer.is_due(now) {
+        c.target.on_rnr_timer(&tables.requests, now);
+    }
+    if c.initiator.timer.is_due(now) {
+        c.initiator.on_timer(&mut tables.transactions, Application(queues), now);
+    }
+    if c.congestion.pacing.is_due(now) {
+        c.congestion.pacing = Deadline::NONE;
+    }
+}
+
+/// Lets every timer that runs be due a quarter of a wrap after the last look at them, and runs them. A deadline that passed
+/// half a wrap ago looks like one far ahead. Each timer finds out again what is due, and runs on for the rest. Nothing is
+/// sent before the timers have caught up; they end one transaction at a time.
+#[inline(never)]
+fn catch_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let c = &mut entry.connection;
+    let at = c.service.timers_run_at(now);
+    let time = at.ticks();
+    c.delivery.retransmit = c.delivery.retransmit.moved_to(time);
+    c.delivery.ack.coalescing = c.delivery.ack.coalescing.moved_to(time);
+    c.target.rnr_timer = c.target.rnr_timer.moved_to(time);
+    c.initiator.timer = c.initiator.timer.moved_to(time);
+    c.congestion.pacing = c.congestion.pacing.moved_to(time);
+    run_timers(entry, queues, time);
+    let c = &mut entry.connection;
+    if !c.initiator.timer.is_due(time) {
+        c.service.since = Service::coarse(at);
+    }
+    s.output.report.wake = 1;
 }
 
 /// Ends a connection whose table of transactions is broken, which no step can do: rather a dead connection than one that
