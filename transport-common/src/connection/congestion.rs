@@ -51,24 +51,6 @@ impl Control<'_> {
         }
     }
 
-    /// Applies a congestion result that came through the queues. A result that the connection does not expect is
-    /// dropped (D-73).
-    #[inline(always)]
-    pub(super) fn on_result(
-        &mut self,
-        statistics: &mut Statistics,
-        s: &mut Step,
-        settings: &Settings,
-        now: Picoseconds,
-    ) {
-        let ours = self.endpoint.local_cid.0 == s.input.outcome.connection_id;
-        if !ours || !self.congestion.expects_result(settings) {
-            return s.output.report.raised.raise(Counter::CongestionResultUnexpected);
-        }
-        s.output.outcome = s.input.outcome;
-        self.apply_outcome(statistics, s, settings, now);
-    }
-
     /// Applies the result in the step's output, and passes its effects to packet delivery and to the path.
     #[inline(always)]
     fn apply_outcome(
@@ -123,6 +105,24 @@ impl Connection {
         if s.output.report.decide != 0 {
             decide_event(self, statistics, s, settings, now.0);
         }
+    }
+
+    /// Applies a congestion result that came through the queues. A result that the connection does not expect is
+    /// dropped (D-73). Never inlined: it is rare where the kernel decides, and the caller has no stack for it.
+    #[inline(never)]
+    pub(super) fn on_result(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        settings: &Settings,
+        now: Picoseconds,
+    ) {
+        let ours = self.endpoint.local_cid.0 == s.input.outcome.connection_id;
+        if !ours || !self.congestion.expects_result(settings) {
+            return s.output.report.raised.raise(Counter::CongestionResultUnexpected);
+        }
+        s.output.outcome = s.input.outcome;
+        self.control().apply_outcome(statistics, s, settings, now);
     }
 
     /// Notes a packet that had been received before. If many come, our acknowledgements are probably lost, and they

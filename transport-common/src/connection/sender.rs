@@ -31,7 +31,7 @@ pub(super) fn service_open<Q: Queues>(
         c.congestion.apply_settings(&entry.settings.in_force);
     }
     if s.input.has_outcome != 0 {
-        c.control().on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
+        c.on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
     }
     if c.service.is_behind(now) {
         catch_up(entry, s, queues, now);
