@@ -127,6 +127,11 @@ impl Rack {
         packets: &mut PacketTables,
         times: &PathTimes,
     ) {
+        // A node may have been stopped since. What is sent now would look as if it was sent before that packet, and be lost
+        // again and again.
+        if times.now.since(self.sent) > LONGEST {
+            self.latest = Latest::None;
+        }
         self.detect(delivery, packets, times);
         let Some(at) = self.probe_at.time() else { return };
         if !times.now.reached(at) {
