@@ -83,7 +83,7 @@ impl Decisions {
                 self.connections.borrow_mut().told(slot, entry);
             }
             Chunk::Last(last) => self.connections.borrow_mut().end_with(last),
-            Chunk::Run(run) => self.make(reader.runs() - 1, run, made)?,
+            Chunk::Run(run) => self.make(reader.runs() - 1, *run, made)?,
             // Runs that wait for a lost run cannot be replayed. The trace records the connections again.
             Chunk::Lost(_) => {
                 self.abandon(|_| true);

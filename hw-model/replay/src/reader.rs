@@ -68,7 +68,7 @@ pub enum Chunk {
         entry: Box<Entry>,
     },
     /// A run.
-    Run(RecordedRun),
+    Run(Box<RecordedRun>),
     /// The last step of each connection that a replay can repeat, by slot.
     Last(FxHashMap<u32, LastStep>),
     /// The number of runs lost so far.
@@ -146,7 +146,7 @@ impl<R: Read> TraceReader<R> {
             ChunkKind::RUN => match RecordedRun::from_bytes(bytes) {
                 Ok(run) => {
                     self.runs += 1;
-                    Some(Chunk::Run(run))
+                    Some(Chunk::Run(Box::new(run)))
                 }
                 Err(Unreadable::Cut) => None,
                 Err(unknown) => return Err(self.damaged(unknown.to_string())),

@@ -265,7 +265,13 @@ fn last_sent<'e>(before: &'e Entry, after: &'e Entry) -> impl Iterator<Item = u3
 /// Returns the reading according to newly set timers.
 fn timer_traces(before: &Entry, after: &Entry) -> impl Iterator<Item = u32> {
     let (b, a) = (&before.connection, &after.connection);
+    // A probe waits for two round trips, and for the coalescing time if it is of the only packet in flight.
+    let in_flight: u32 = a.delivery.lanes.iter().map(|lane| lane.tx.in_flight()).sum();
+    let coalescing = if in_flight == 1 { a.delivery.tuning.ack_coalescing.0 } else { 0 };
+    let smoothed = a.congestion.times(FalconTime(0)).smoothed_rtt.0;
+    let [old, new] = [before, after].map(|entry| entry.tables.delivery.rack.probe_at);
     let candidates = [
+        (old, new, smoothed.saturating_mul(2).saturating_add(coalescing)),
         (b.delivery.ack.coalescing, a.delivery.ack.coalescing, a.delivery.tuning.ack_coalescing.0),
         (Deadline::at(b.delivery.ack.sent), Deadline::at(a.delivery.ack.sent), 0),
         (b.target.rnr_timer, a.target.rnr_timer, rnr_timeout(a.target.first_rnr_code).0),

@@ -3,8 +3,10 @@
 //! It needs the cargo feature `bpf-log`, and the node must request it when it loads the programs. Otherwise the
 //! verifier removes the log code from the programs.
 
+#[cfg(not(feature = "bpf-log"))]
 use aya::Ebpf;
 
+#[cfg(not(feature = "bpf-log"))]
 use crate::common::error::Error;
 
 #[cfg(feature = "bpf-log")]
@@ -32,11 +34,12 @@ impl BpfLog {
 
 #[cfg(feature = "bpf-log")]
 mod told {
+    use aya::Ebpf;
     use aya_log::EbpfLogger;
     use log::{Level, Log, Metadata, Record};
     use transport_common::counters::Counter;
 
-    use super::{Ebpf, Error};
+    use crate::common::error::Error;
 
     /// The text in front of the number of a counter.
     const COUNTER: &str = ", counter ";
