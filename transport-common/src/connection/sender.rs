@@ -85,7 +85,7 @@ fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
     }
 }
 
-/// Lets every timer that runs be due a quarter of a wrap after the last look at them, and runs them. A deadline that passed
+/// Lets every timer that runs be due a quarter of a wrap after they last ran, and runs them. A deadline that passed
 /// half a wrap ago looks like one far ahead. Each timer finds out again what is due, and runs on for the rest. Nothing is
 /// sent before the timers have caught up; they end one transaction at a time.
 #[inline(never)]

@@ -31,7 +31,7 @@ pub struct Scheduler {
     pub next: u32,
 }
 
-/// Where a platform has the parts of a shard. A look-up returns `None` only if the platform could not reach the part, which
+/// Where a platform has the parts of a shard. A part is `None` only if the platform could not reach the part, which
 /// the kernel's verifier does not exclude for a map. Then nothing happens.
 ///
 /// The page is for everybody. Only the engine may use wheel and scheduler, and the functions that need them:
