@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::checks::PATIENCE;
+use crate::checks::{PATIENCE, wait_until};
 use crate::{Host, Namespace};
 
 /// Returns the program, built once from the same sources as the test.
@@ -281,6 +281,24 @@ impl NodeProcess {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error().into()),
         }
+    }
+
+    /// Stops the node, and waits until none of its threads runs: the signal returns before, and a thread that still runs
+    /// answers.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn stop(&self) -> Result<()> {
+        self.signal(libc::SIGSTOP)?;
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let stopped = |task: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            status.lines().any(|line| line.starts_with("State:\tT"))
+        };
+        wait_until("the node is stopped", || {
+            std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().all(stopped))
+        });
+        Ok(())
     }
 
     /// Waits until it has ended.

@@ -118,7 +118,7 @@ fn no_command_waits_for_a_stopped_node_for_longer_than_it_was_told() -> Result<(
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     let a = NodeProcess::on(&pair.a, directory.path(), "a", &[])?;
-    a.signal(libc::SIGSTOP)?;
+    a.stop()?;
     for command in [&["status"][..], &["down"], &["conn", "list"], &["stats"]] {
         let late = a.run(&[command, &["--timeout", "300ms"]].concat())?;
         assert_eq!(late.code, 1, "{command:?}: {}", late.stderr);
@@ -144,7 +144,7 @@ fn an_interrupt_ends_a_trace_of_a_stopped_node() -> Result<()> {
     let traced = || a.json(&["status"]).map(|status| status["trace"].clone());
     wait_until("it is recorded", || traced().is_ok_and(|trace| trace["state"] == "recording"));
     takes_interrupts(&trace);
-    a.signal(libc::SIGSTOP)?;
+    a.stop()?;
     interrupt(&trace);
     wait_until("the command ends", || trace.try_wait().is_ok_and(|ended| ended.is_some()));
     let ended = trace.wait_with_output()?;
