@@ -60,6 +60,20 @@ pub fn holders(root: &Path, module: &str, types: &[&str]) -> Result<Vec<String>,
     Ok(holders::read(&Tree::read(root)?, module, types))
 }
 
+/// Returns the modules that a page lists from top to bottom: the names between backticks in the first column of the first
+/// table of a section, whose head is `module`. Returns nothing if there is no such table; then no module is in the order.
+pub fn listed<'p>(page: &'p str, section: &str) -> Vec<&'p str> {
+    let Some((_, section)) = page.split_once(&format!("\n## {section}\n")) else { return Vec::new() };
+    let rows =
+        section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let mut cells = rows.map(|row| row.split('|').nth(1).unwrap_or_default().trim());
+    if cells.next() != Some("module") {
+        return Vec::new();
+    }
+    // Every second part of a cell is between backticks. The line below the head has none.
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
 /// Returns the findings, one per line, for the message of an assertion.
 pub fn lines<T: Display>(found: &[T]) -> String {
     found.iter().map(|one| format!("\n{one}")).collect()

@@ -263,7 +263,7 @@ fn the_functions_that_can_reach_a_value_are_found() {
         struct Holder<'a> { whole: &'a mut Whole }
         struct Outer<'a> { holder: Holder<'a> }
         struct Owner { whole: Whole }
-        impl Whole { fn method(&self) {} fn new() -> Self { todo!() } }
+        impl Whole { fn method(&self) {} fn new() -> Self { Self { part: Part } } }
         impl View<'_> { fn part(&mut self) {} }
         impl Trait for Holder<'_> { fn through(&mut self) {} }
         impl Outer<'_> { fn outer(&mut self) {} }
@@ -282,4 +282,16 @@ fn the_functions_that_can_reach_a_value_are_found() {
     let expected =
         ["Whole::method", "Holder::through", "Outer::outer", "takes", "takes_a_holder", "in_a_macro"];
     assert_eq!(found, expected.map(|name| format!("a::{name}")));
+}
+
+#[test]
+fn the_modules_of_a_table_are_listed() {
+    let page = "\n## Other\n| module |\n|-|\n| `z` |\n\n## Owners\nText.\n\n| module | owns |\n|---|---|\n| `a`, `b` | `x` |\n| `c` | |\n\n| `d` |\n";
+    assert_eq!(source_check::listed(page, "Owners"), ["a", "b", "c"]);
+    assert_eq!(source_check::listed(page, "Nobody"), [""; 0]);
+    assert_eq!(
+        source_check::listed("\n## Owners\n| file |\n|-|\n| `a` |\n", "Owners"),
+        [""; 0],
+        "another table"
+    );
 }

@@ -4,26 +4,14 @@
 use std::fs;
 use std::path::Path;
 
-/// The heading of the section with the table, and the first cell of the table's head.
-const SECTION: &str = "\n## Who owns what\n";
-const HEAD: &str = "module";
-
-/// Returns the modules in the first column of the table, from top to bottom.
-fn order(page: &str) -> Vec<&str> {
-    let (_, section) = page.split_once(SECTION).expect("the page has the section");
-    let rows =
-        section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
-    let mut cells = rows.map(|row| row.split('|').nth(1).unwrap_or_default().trim());
-    assert_eq!(cells.next(), Some(HEAD), "the first table of the section lists the modules");
-    // Every second part of a cell is between backticks. The line below the head has none.
-    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
-}
+/// The section of the page with the table.
+const SECTION: &str = "Who owns what";
 
 #[test]
 fn modules_use_only_what_stands_above_them() {
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(crate_root.join("../docs/architecture.md")).expect("the page can be read");
-    let mut order = order(&page);
+    let mut order = source_check::listed(&page, SECTION);
     order.push("crate");
     let graph = source_check::modules(&crate_root.join("src/lib.rs")).expect("the sources can be read");
     let circles = graph.circles();

@@ -35,6 +35,17 @@ fn with_state(trace: Vec<u8>, nic: &HostNic) -> Vec<u8> {
     with_chunk(trace, ChunkKind::CONNECTION, &payload)
 }
 
+/// Begins a trace: the state of the connection, a run that sends, and the state again.
+fn begun() -> (HostNic, Vec<u8>) {
+    let mut nic = HostNic::new(HostConfig::new(node(0)));
+    nic.open(SLOT, &connection(0, SLOT));
+    nic.set_time(Picoseconds(1_000_000_000));
+    let begin = with_state(head(), &nic);
+    let first = sent(&mut nic);
+    let trace = with_state(with_chunk(begin, ChunkKind::RUN, &first), &nic);
+    (nic, trace)
+}
+
 /// Returns the position of the word after the head of the first note of this kind.
 fn words_of(tape: &[u8], tag: Tag) -> usize {
     let mut at = Tape::HEAD_BYTES;
@@ -48,12 +59,7 @@ fn words_of(tape: &[u8], tag: Tag) -> usize {
 /// trace that names another next hop than that of the frame diverges.
 #[test]
 fn a_change_of_the_next_hop_is_replayed() {
-    let mut nic = HostNic::new(HostConfig::new(node(0)));
-    nic.open(SLOT, &connection(0, SLOT));
-    nic.set_time(Picoseconds(1_000_000_000));
-    let begin = with_state(head(), &nic);
-    let first = sent(&mut nic);
-    let between = with_state(with_chunk(begin, ChunkKind::RUN, &first), &nic);
+    let (mut nic, between) = begun();
     let path = Path { destination_mac: ROUTER, ..Path::default() };
     let request = Endpoint { path, local_cid: Cid(SLOT as u32), ..Endpoint::default() };
     let generation = nic.entry(SLOT).connection.generation;
@@ -80,12 +86,7 @@ fn a_change_of_the_next_hop_is_replayed() {
 /// other settings diverges.
 #[test]
 fn a_change_of_the_settings_is_replayed() {
-    let mut nic = HostNic::new(HostConfig::new(node(0)));
-    nic.open(SLOT, &connection(0, SLOT));
-    nic.set_time(Picoseconds(1_000_000_000));
-    let begin = with_state(head(), &nic);
-    let first = sent(&mut nic);
-    let between = with_state(with_chunk(begin, ChunkKind::RUN, &first), &nic);
+    let (mut nic, between) = begun();
     nic.set_congestion(SLOT, Settings::SWIFT);
     let between = with_state(between, &nic);
     let second = sent(&mut nic);
