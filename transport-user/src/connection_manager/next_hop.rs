@@ -3,8 +3,9 @@
 //! Each connection has the MAC address of its next hop, because XDP sends without the kernel's neighbour table. When another
 //! router takes over, the address in that table changes, and the connection goes on with it: what was sent to the old one is sent
 //! again like any lost packet. The watch of the data path compares the two when the kernel says that a neighbour or a route has
-//! changed, when a connection is new, and while one is stalled. An end that only acknowledges never stalls, so it depends on the
-//! first.
+//! changed, when a connection is new, and while one is stalled at either end. Then it also asks who has the address, because the
+//! kernel may not notice for many seconds that its entry is wrong. An end that only acknowledges never stalls itself: the other
+//! end searches then, which says that it is stalled.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -42,7 +43,8 @@ impl NextHops {
         self.compared.retain(|cid, _| all.iter().any(|state| state.cid == *cid));
     }
 
-    /// Gives a connection the next hop that the kernel has, if it is another one. Returns whether it is.
+    /// Gives a connection the next hop that the kernel has, if it is another one. `stalled`: at this end or at the other one.
+    /// Returns whether it is.
     pub(super) fn follow<H: Host>(&mut self, shared: &Shared<H>, state: &PathState, stalled: bool) -> bool {
         let PathState { cid, generation, peer, next_hop: before, follows, failed, .. } = *state;
         if !follows || failed {

@@ -102,7 +102,8 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
                     session.as_ref().map_or(Origin::Peer(Source::of(state.peer)), |session| session.origin());
                 shared.events.add(origin, Level::Warning, || text(state, news));
             }
-            let moved = next_hops.follow(&shared, state, stall.is_some());
+            let peer_stalls = session.as_ref().is_some_and(|session| session.path.peer_stalls());
+            let moved = next_hops.follow(&shared, state, stall.is_some() || peer_stalls);
             if let Some(session) = session {
                 // What is sent again to another next hop may well pass.
                 session.path.stalls(stall.filter(|_| !moved));

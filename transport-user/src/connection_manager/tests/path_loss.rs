@@ -231,6 +231,26 @@ async fn an_idle_connection_follows_its_next_hop_when_there_is_a_notice() {
     assert_eq!(reads(&node), [3, 0]);
 }
 
+/// A connection that only acknowledges, and no notice: the kernel does not know it either. The peer is stalled, so it searches, and
+/// this end asks for its next hop.
+#[tokio::test]
+async fn an_idle_connection_asks_for_its_next_hop_when_the_peer_is_stalled() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    *lock(&node.host().0.next_hop) = Some(OLD_ROUTER);
+    *lock(&node.host().0.paths) = vec![PathState { outstanding: 0, ..stalled(cid) }];
+    let reads = |node: &Manager| *lock(&node.host().0.next_hop_reads);
+    eventually("a new one is compared", || reads(&node) == [1, 0]).await;
+    let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
+    let own = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 3 };
+    write_message(&mut stream, &Message::Probe { probe: own }, PATIENCE).await.unwrap();
+    eventually("it asks once", || reads(&node) == [1, 1]).await;
+    *lock(&node.host().0.next_hop) = Some(NEW_ROUTER);
+    *lock(&node.host().0.next_hops_changed) = true;
+    eventually("it follows", || next_hops(&node) == [NEW_ROUTER]).await;
+    eventually("it is an event", || told(&node, cid)).await;
+}
+
 /// An address that no host has, or one that the kernel does not know.
 #[tokio::test]
 async fn a_next_hop_that_cannot_be_one_is_not_taken_over() {
