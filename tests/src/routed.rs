@@ -81,8 +81,8 @@ impl Routed {
         self.router.ip(&format!("link set port1 mtu {mtu}\n"))
     }
 
-    /// Has another router take over: the interfaces of the router have these MAC addresses from now on, and the hosts know it, as from
-    /// a gratuitous ARP or an unsolicited neighbour advertisement.
+    /// Has another router take over: the interfaces of the router have these MAC addresses from now on, and the hosts know it,
+    /// as from a gratuitous ARP or an unsolicited neighbour advertisement.
     ///
     /// # Errors
     /// The error of `ip`.
@@ -111,8 +111,8 @@ impl Routed {
             .try_for_each(|(network, mac)| self.router.ip(&format!("link set port{network} address {mac}\n")))
     }
 
-    /// Has the hosts know the MAC address of the router as if they had learned it, with their entries in this state. Before, it is
-    /// fixed.
+    /// Has the hosts know the MAC address of the router as if they had learned it, with their entries in this state. Before, it
+    /// is fixed.
     ///
     /// # Errors
     /// The error of `ip`.

@@ -110,9 +110,9 @@ fn a_router_with_another_mac_address_is_followed() -> Result<()> {
     Ok(())
 }
 
-/// Another router takes over and does not announce itself: the kernel goes on with an entry that is wrong, and would notice after
-/// many seconds. The stalled end asks for the address. The other end only acknowledges. It learns the address from the question of
-/// the router, or asks because its peer is stalled.
+/// Another router takes over and does not announce itself: the kernel goes on with an entry that is wrong, and would notice
+/// after many seconds. The stalled end asks for the address. The other end only acknowledges. It learns the address from the
+/// question of the router, or asks because its peer is stalled.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_router_that_does_not_announce_itself_is_followed() -> Result<()> {

@@ -69,7 +69,7 @@ const RAW: [&[&str]; 2] = [
 ];
 /// The same, and then the node is down.
 const LAST: &[&str] = &["down"];
-/// Commands that are in none of these lists: `up` prints nothing, and `model` becomes another program, which has a test of its own.
+/// Commands that are in none of these lists: `up` prints nothing, and `model` becomes another program, which has its own test.
 const OTHERS: [&str; 2] = ["tiercel-up", "tiercel-model"];
 
 /// What stands for a name in braces.
