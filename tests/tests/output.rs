@@ -165,7 +165,9 @@ fn each_command_is_tried() -> Result<()> {
     let tried: BTreeSet<String> = [&PRINTING[..], &ASKING, &RAW, &[LAST]]
         .concat()
         .iter()
-        .flat_map(|arguments| (1..=2).map(|words| arguments.iter().take(words).copied().collect::<Vec<_>>()))
+        .flat_map(|arguments| {
+            (1..=2).map(move |words| arguments.iter().take(words).copied().collect::<Vec<_>>())
+        })
         .map(|words| format!("tiercel-{}", words.join("-")))
         .collect();
     let left: Vec<&String> = pages

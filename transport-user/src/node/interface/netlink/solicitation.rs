@@ -14,8 +14,9 @@ use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 
 use crate::common::mutex::lock;
 
-/// Shortest time between two questions for the same address (RFC 1122, 2.3.2.1).
-const PAUSE: Duration = Duration::from_secs(1);
+/// Shortest time between two questions for the same address. The kernel ignores an answer that comes within a second of the last
+/// change of its entry, and a stalled connection has two seconds.
+const PAUSE: Duration = Duration::from_millis(400);
 /// Hop limit of neighbour discovery: no router has forwarded it (RFC 4861, 7.1.1).
 const HOP_LIMIT: u32 = 255;
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(solicited_node(hop).to_string(), "ff02::1:ff12:3456");
     }
 
-    /// However many connections to however many peers are stalled, each next hop is asked for once a second.
+    /// However many connections to however many peers are stalled, each next hop is asked for once in a while.
     #[test]
     fn an_address_is_asked_for_once_in_a_while() {
         let asks = Solicitation { arp: None, discovery: None, asked: Mutex::default() };
