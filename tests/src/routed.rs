@@ -54,7 +54,7 @@ impl Routed {
         })?;
         for (network, host) in hosts.iter().enumerate() {
             let port = format!("port{network}");
-            let (mac, routers) = (Self::host_mac(network), MacAddress([2, 0, 0, 0, 2, network as u8]));
+            let (mac, routers) = (Self::host_mac(network), Self::router_mac(network));
             let end = |namespace, name, mac| VethEnd { namespace, name, mac, merge: true };
             veth::connect(end(host, Self::INTERFACE, mac), end(&router, &port, routers), DEFAULT_MTU)?;
             for ipv6 in [false, true] {
@@ -81,22 +81,55 @@ impl Routed {
         self.router.ip(&format!("link set port1 mtu {mtu}\n"))
     }
 
-    /// Has another router take over for IPv4: the interfaces of the router have these MAC addresses from now on, and the hosts know
-    /// it, as from a gratuitous ARP.
+    /// Has another router take over: the interfaces of the router have these MAC addresses from now on, and the hosts know it,
+    /// as from a gratuitous ARP or an unsolicited neighbour advertisement.
     ///
     /// # Errors
     /// The error of `ip`.
     pub fn take_over(&self, macs: [MacAddress; 2]) -> Result<()> {
+        self.take_over_silently(macs)?;
         for (network, (host, mac)) in self.hosts.iter().zip(macs).enumerate() {
-            let (own, gateway) = (address(network, true, false), address(network, false, false));
-            // An interface with another address forgets its neighbours, the permanent ones included.
-            let [hosts, port] = [Self::host_mac(network).to_string(), format!("port{network}")];
-            self.router.ip(&format!(
-                "link set {port} address {mac}\nneigh replace {own} lladdr {hosts} dev {port} nud permanent\n"
-            ))?;
-            host.ip(&format!("neigh replace {gateway} lladdr {mac} dev veth0 nud permanent\n"))?;
+            let hosts = Self::host_mac(network);
+            for ipv6 in [false, true] {
+                let (own, gateway) = (address(network, true, ipv6), address(network, false, ipv6));
+                // An interface with another address forgets its neighbours, the permanent ones included.
+                self.router
+                    .ip(&format!("neigh replace {own} lladdr {hosts} dev port{network} nud permanent\n"))?;
+                host.ip(&format!("neigh replace {gateway} lladdr {mac} dev veth0 nud permanent\n"))?;
+            }
         }
         Ok(())
+    }
+
+    /// Has another router take over that does not announce itself. It knows no host.
+    ///
+    /// # Errors
+    /// The error of `ip`.
+    pub fn take_over_silently(&self, macs: [MacAddress; 2]) -> Result<()> {
+        macs.into_iter()
+            .enumerate()
+            .try_for_each(|(network, mac)| self.router.ip(&format!("link set port{network} address {mac}\n")))
+    }
+
+    /// Has the hosts know the MAC address of the router as if they had learned it, with their entries in this state. Before, it
+    /// is fixed.
+    ///
+    /// # Errors
+    /// The error of `ip`.
+    pub fn learn_router(&self, state: &str) -> Result<()> {
+        for (network, host) in self.hosts.iter().enumerate() {
+            let routers = Self::router_mac(network);
+            for ipv6 in [false, true] {
+                let gateway = address(network, false, ipv6);
+                host.ip(&format!("neigh replace {gateway} lladdr {routers} dev veth0 nud {state}\n"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the MAC address of the router in the network of a host, before another one takes over.
+    const fn router_mac(network: usize) -> MacAddress {
+        MacAddress([2, 0, 0, 0, 2, network as u8])
     }
 
     /// Returns the MAC address of a host.

@@ -11,12 +11,11 @@ use tiercel_tests::need_root;
 use tiercel_tests::operations::all;
 use tiercel_tests::routed::{Dropped, End, Routed, address};
 use tiercel_tests::stopwatch::{Stopwatch, Taken};
-use tiercel_tests::veth::MacAddress;
 use transport_common::transaction::CompletionCode;
 use transport_user::connection_manager::{ConnectError, Event, Terms};
 use transport_user::{
-    Access, Cid, Connection, ConnectionState, LocalCid, Mac, MemoryRegion, OpenConnection, OperationError,
-    RKey, Tuning,
+    Access, Cid, Connection, ConnectionState, LocalCid, MemoryRegion, OpenConnection, OperationError, RKey,
+    Tuning,
 };
 
 /// The bounds of docs/limits.md, "How soon an end is noticed", with default tuning and a short round trip. At set-up this is what
@@ -35,8 +34,6 @@ mod stated {
     pub(super) const STATIC_DIES: u32 = 2002;
     pub(super) const PATH_SHRINKS: Duration = Duration::from_secs(4);
     pub(super) const INTERFACE_SHRINKS: Duration = Duration::from_secs(1);
-    /// From the moment when the kernel knows the address.
-    pub(super) const NEXT_HOP_CHANGES: Duration = Duration::from_millis(500);
     pub(super) const NOTHING_OUTSTANDING: Duration = Duration::from_secs(5);
 }
 
@@ -252,58 +249,6 @@ fn a_data_path_that_is_cut_later_ends_the_connection_and_is_named() -> Result<()
     b.wait_for_event(" closed by the peer: no packet of the peer was acknowledged for ");
     a.wait_for_event("no Falcon packet of the peer arrives any more");
     Ok(())
-}
-
-/// Another router takes over, with another MAC address, while an operation is under way. As soon as the hosts know it, both ends go
-/// on with it: the end that waits for acknowledgements, and the end that only sends some. The operation ends well, over the same
-/// connection, and both ends name both addresses.
-#[test]
-#[ignore = "needs root: cargo xtask test"]
-fn a_router_with_another_mac_address_is_followed() -> Result<()> {
-    const LENGTH: usize = 100_000;
-    need_root();
-    let routed = Routed::new()?;
-    let [a, b] = routed.up(false, Tuning::DEFAULT)?;
-    let (local, remote) = (a.node.register(LENGTH, Access::LOCAL)?, b.node.register(LENGTH, Access::ALL)?);
-    a.connect(&b)?;
-    let connection = a.connection();
-    let cids = [connection.cid(), b.connection().cid()];
-    let generation = connection.info()?.generation;
-    let before = [a.node.resolve(address(1, true, false))?, b.node.resolve(address(0, true, false))?];
-    assert_eq!(connection.info()?.peer_mac, before[0]);
-    let sent = checks::fill(&local, LENGTH, 7);
-    let routers = [0x98, 0x99].map(|last| MacAddress([2, 0, 0, 0, 0, last]));
-
-    // Until the other router is there, nothing passes. So the operation cannot end before.
-    routed.drop_silently(THERE)?;
-    let (written, followed) = checks::block_on(async {
-        let write = connection.write(&local, 0, remote.key(), 0, LENGTH as u64);
-        // The write is polled first.
-        let take_over = async {
-            routed.take_over(routers)?;
-            let stopwatch = Stopwatch::start();
-            routed.forward_again(THERE)?;
-            let sends_to = |end: &End<'_>| end.connection().info().map(|info| info.peer_mac);
-            while [sends_to(&a)?, sends_to(&b)?] != routers.map(|router| Mac(router.0)) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            anyhow::Ok(stopwatch.taken())
-        };
-        join(write, take_over).await
-    });
-    assert_eq!(written, Ok(()), "{:?}", a.manager.events());
-    followed?.check("another next hop", stated::NEXT_HOP_CHANGES);
-    assert!(checks::contents(&remote, LENGTH) == sent, "other bytes arrived");
-
-    for (n, end) in [&a, &b].into_iter().enumerate() {
-        let (cid, now, was) = (cids[n], routers[n], before[n]);
-        end.wait_for_event(&format!("next hop of connection {} is now {now} instead of {was}", cid.0));
-        assert_eq!(end.connection().cid(), cid);
-    }
-    assert_eq!((connection.state(), connection.info()?.generation), (ConnectionState::Open, generation));
-    assert_eq!(a.manager.statistics().path_lost + b.manager.statistics().path_lost, 0);
-    a.there_and_back(&b)?;
-    b.there_and_back(&a)
 }
 
 /// A static connection has no handshake that proves its data path. If it never worked, the first operation shows it in

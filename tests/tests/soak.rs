@@ -1,6 +1,9 @@
-//! Mixed operations on 64 connections at once, for minutes or hours, through loss, reordering, RNR and restarts of a node.
+//! What takes minutes or hours, and a short part of it without the variables below.
 //!
+//! Mixed operations on 64 connections at once, through loss, reordering, RNR and restarts of a node:
 //! `TIERCEL_SOAK_SECONDS=3600` makes it an hour; without it, four rounds.
+//!
+//! A node that is stopped: `TIERCEL_STOP_SECONDS=300` makes it five minutes; without it, two seconds.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,16 +11,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tiercel_tests::checks::{given_back, pattern, pools, settle};
+use tempfile::TempDir;
+use tiercel_tests::checks::{PATIENCE, given_back, pattern, pools, settle, wait_until};
+use tiercel_tests::cli::{NodeProcess, Outcome};
 use tiercel_tests::nodes::{Setup, connect, node};
 use tiercel_tests::operations::all;
-use tiercel_tests::{Pair, need_root};
+use tiercel_tests::{Host, Pair, need_root};
 use transport_common::ids::Cid;
 use transport_user::{Access, Connection, MemoryRegion, Node, OperationError, Tuning, Ulp};
 
 /// Set to run longer than [`USUAL`].
 const SECONDS: &str = "TIERCEL_SOAK_SECONDS";
 const USUAL: Duration = Duration::from_secs(32);
+/// Set to stop a node for longer than [`USUAL_STOP`].
+const STOP_SECONDS: &str = "TIERCEL_STOP_SECONDS";
+const USUAL_STOP: Duration = Duration::from_secs(2);
+/// As long as in the simulation. After 281 s, a deadline that has passed looks like one ahead (docs/decisions/time.md).
+const LONGEST_STOP: Duration = Duration::from_secs(1000);
 /// After each, node B restarts: every second time in the middle of its traffic.
 const ROUND: Duration = Duration::from_secs(8);
 const CONNECTIONS: u32 = 64;
@@ -173,16 +183,17 @@ fn own_memory() -> u64 {
     (info.uordblks + info.hblkhd) as u64
 }
 
+/// Returns the time that a variable gives in seconds, if it is set.
+fn chosen(variable: &str) -> Result<Option<Duration>> {
+    let Ok(seconds) = std::env::var(variable) else { return Ok(None) };
+    Ok(Some(Duration::from_secs(seconds.parse().with_context(|| format!("{variable} is not a number"))?)))
+}
+
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn mixed_operations_survive_loss_and_restarts() -> Result<()> {
     need_root();
-    let length = match std::env::var(SECONDS) {
-        Ok(seconds) => {
-            Duration::from_secs(seconds.parse().with_context(|| format!("{SECONDS} is not a number"))?)
-        }
-        Err(_) => USUAL,
-    };
+    let length = chosen(SECONDS)?.unwrap_or(USUAL);
     let (begin, mut memory) = (Instant::now(), Vec::new());
     let pair = Pair::through(format!("seed=1,{FABRIC}").parse()?)?;
     let a = node(&pair.a, Default::default(), Setup::default())?;
@@ -207,5 +218,84 @@ fn mixed_operations_survive_loss_and_restarts() -> Result<()> {
     let (early, late) = memory.split_at(memory.len() / 2);
     let (early, late) = (most(early), most(late));
     ensure!(late <= early + GROWTH, "the process grew from {early} to {late} bytes: {memory:?}");
+    Ok(())
+}
+
+/// The CIDs of the static connections of both ends, and whether they use RACK-TLP.
+const FIXED: [([u32; 2], bool); 2] = [([5, 10], false), ([6, 11], true)];
+
+/// Brings up the `end`th of two nodes with static connections.
+fn with_static_connections(pair: &Pair, directory: &TempDir, end: usize) -> Result<NodeProcess> {
+    let (own, peer) = [(&pair.a, &pair.b), (&pair.b, &pair.a)][end];
+    let mut text = format!("[node]\ninterface = \"{}\"\naddress = \"{}\"\n", Host::INTERFACE, own.ipv4);
+    for (cids, rack_tlp) in FIXED {
+        let [local, remote] = [cids[end], cids[1 - end]];
+        text += &format!(
+            "[[connection]]\nlocal_cid = {local}\npeer_cid = {remote}\npeer_address = \"{}\"\npeer_mac = \"{}\"\n\
+             ordered = true\nsecurity = {{ mode = \"plaintext\", tx_spi = {remote}, rx_spi = {local} }}\n\
+             tx = {{ request_psn = 100, data_psn = 300, rsn = 1 }}\nrx = {{ request_psn = 100, data_psn = 300, rsn = 1 }}\n\
+             tuning = {{ rack_tlp = {rack_tlp} }}\n",
+            peer.ipv4, peer.mac
+        );
+    }
+    let name = ["a", "b"][end];
+    let file = directory.path().join(format!("{name}.toml"));
+    std::fs::write(&file, text)?;
+    NodeProcess::up(own, directory.path(), name, &["--config", file.to_str().context("a plain path")?])
+}
+
+/// A node is stopped (SIGSTOP) while operations of it wait for the peer. When it goes on, they end: well, or, after their
+/// transaction timeout, in error. The connections work in both directions.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_that_was_stopped_goes_on() -> Result<()> {
+    need_root();
+    let stop = chosen(STOP_SECONDS)?.unwrap_or(USUAL_STOP);
+    ensure!(stop <= LONGEST_STOP, "{STOP_SECONDS} is at most {}", LONGEST_STOP.as_secs());
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let up = |end| with_static_connections(&pair, &directory, end);
+    let (a, b) = (up(0)?, up(1)?);
+    let show = |node: &NodeProcess, cid: u32| node.json(&["conn", "show", &cid.to_string()]);
+    let patience = format!("{}s", PATIENCE.as_secs());
+    // For the stop, and for what follows.
+    let longest = format!("{}s", (stop + PATIENCE).as_secs());
+    let (stopped, longest) = (&a, longest.as_str());
+    let send =
+        move |cid: u32| stopped.run(&["send", &cid.to_string(), "--data", "waits", "--timeout", longest]);
+    std::thread::scope(|scope| {
+        let sends = FIXED.map(|([cid, _], _)| (cid, scope.spawn(move || send(cid))));
+        for (cid, _) in &sends {
+            wait_until("the SEND waits for a receive", || {
+                show(&a, *cid)
+                    .is_ok_and(|shown| shown["transactions"]["initiator"][0]["state"] == "PushDataTx")
+            });
+        }
+        a.stop()?;
+        std::thread::sleep(stop);
+        a.signal(libc::SIGCONT)?;
+        for ([_, cid], _) in FIXED {
+            b.ok(&["recv", "post", &cid.to_string()])?;
+        }
+        let in_time = stop < Tuning::DEFAULT.transaction_timeout / 2;
+        for (cid, send) in sends {
+            let Outcome { code, stderr, .. } = send.join().expect("no panic")?;
+            ensure!(code == 0 || (code == 3 && !in_time), "connection {cid}: exit code {code}: {stderr}");
+            ensure!(!stderr.contains("no answer within"), "connection {cid}: {stderr}");
+        }
+        anyhow::Ok(())
+    })?;
+    let key = |node: &NodeProcess| {
+        Ok::<_, anyhow::Error>(node.json(&["mr", "register", "4KiB"])?["key"].to_string())
+    };
+    for (end, (from, key)) in [(&a, key(&b)?), (&b, key(&a)?)].into_iter().enumerate() {
+        for (cids, _) in FIXED {
+            let (cid, data) = (cids[end].to_string(), format!("over {end} by {}", cids[end]));
+            from.ok(&["write", &cid, "--rkey", &key, "--data", &data, "--timeout", &patience])?;
+            let length = data.len().to_string();
+            let read = ["read", &cid, "--rkey", &key, "--length", &length, "--raw", "--timeout", &patience];
+            assert_eq!(from.ok(&read)?, data);
+            assert_eq!(show(from, cids[end])?["state"], "open");
+        }
+    }
     Ok(())
 }

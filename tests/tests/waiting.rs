@@ -2,14 +2,20 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, program};
 use tiercel_tests::{Pair, need_root};
+use tokio::runtime::Builder;
+use transport_user::control::{Failure, Handler, ProgressSender, Request, Server, bind};
 
 /// Size of a file with a little data and a long hole. Both ends hash the hole, so a copy of it lasts.
 const LONG: u64 = 64 << 30;
@@ -153,6 +159,60 @@ fn an_interrupt_ends_a_trace_of_a_stopped_node() -> Result<()> {
     assert!(said.contains("interrupted: the node does not answer"), "{said}");
     a.signal(libc::SIGCONT)?;
     wait_until("the node ends the trace", || traced().is_ok_and(|trace| trace.is_null()));
+    Ok(())
+}
+
+/// A node that is stopped, or ends, as soon as it has said that it ends a trace.
+#[derive(Default)]
+struct Stopping(AtomicBool);
+
+impl Handler for Stopping {
+    async fn handle(
+        &self,
+        request: Request,
+        _: Vec<OwnedFd>,
+        progress: ProgressSender,
+    ) -> Result<Value, Failure> {
+        match request {
+            Request::Trace(_) => progress.report(1, None),
+            Request::StopTrace(_) => {
+                self.0.store(true, Relaxed);
+                return Ok(json!({ "stopping": "/a.trace" }));
+            }
+            _ => {}
+        }
+        std::future::pending().await
+    }
+}
+
+/// The node has said that it ends a trace, and is stopped or ends before it has. One interrupt ends the command all the same.
+#[test]
+fn an_interrupted_trace_ends_with_its_node() -> Result<()> {
+    for (ends, code, said) in
+        [(false, 130, "interrupted: the node does not answer"), (true, 6, "the connection to the node")]
+    {
+        let directory = TempDir::new()?;
+        let (socket, file) = (directory.path().join("a.sock"), directory.path().join("a.trace"));
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let node = Arc::new(Stopping::default());
+        let _server = runtime.block_on(async {
+            anyhow::Ok(Server::start(bind(&socket)?, socket.clone(), Arc::clone(&node)))
+        })?;
+        let mut program = Command::new(program());
+        program.arg("--socket").arg(&socket).args(["trace", "--duration", "3000s", "--out", text(&file)?]);
+        let mut trace = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut lines = BufReader::new(trace.stderr.take().context("it is piped")?).lines();
+        while !lines.next().context("it says that it records")??.starts_with("recording to") {}
+        interrupt(&trace);
+        wait_until("the node knows", || node.0.load(Relaxed));
+        if ends {
+            runtime.shutdown_background();
+        }
+        wait_until("the command ends", || trace.try_wait().is_ok_and(|ended| ended.is_some()));
+        let rest = lines.collect::<std::io::Result<Vec<_>>>()?;
+        assert_eq!(trace.wait()?.code(), Some(code), "{rest:?}");
+        assert!(rest.iter().any(|line| line.contains(said)), "{rest:?}");
+    }
     Ok(())
 }
 

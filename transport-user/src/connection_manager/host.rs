@@ -40,8 +40,8 @@ pub trait Host: Send + Sync + 'static {
     /// Returns whether the next hops of connections may have changed since the last call. The first call returns true.
     fn next_hops_changed(&self) -> bool;
 
-    /// Returns the MAC address of the next hop to a peer, if the kernel knows it. With `ask`, the kernel is made to resolve what
-    /// it does not know, for a later call.
+    /// Returns the MAC address of the next hop to a peer, if the kernel knows it. With `ask`, the address is resolved again for
+    /// a later call, whether the kernel knows one or not.
     fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Option<Mac>;
 
     /// Sends the packets of a connection to this next hop from now on, those that are sent again included. Nothing else of it

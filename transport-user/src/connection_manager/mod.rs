@@ -113,6 +113,9 @@ pub struct Timing {
     pub patience: Duration,
     /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
     pub first_message: Duration,
+    /// Longest time in which the packets that prove the data path of a new connection have to be acknowledged. Default 5 s. The
+    /// other end may take as long beyond the patience to say what came of its own.
+    pub proof: Duration,
 }
 
 /// Why the manager could not start.

@@ -3,6 +3,8 @@
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -43,6 +45,8 @@ pub(super) struct PathCheck {
     /// Where the peer takes probes: it searches, or answers that it takes ours.
     probes: mpsc::Sender<ProbeOffer>,
     incoming: tokio::sync::Mutex<mpsc::Receiver<ProbeOffer>>,
+    /// Whether the peer has said since the last check where it takes probes: its end is stalled, or this one.
+    peer_stalls: AtomicBool,
     /// Whether the peer takes part: a node of an older release ends the session at a message that it does not expect.
     peer_searches: bool,
     longest_stall: Duration,
@@ -57,6 +61,7 @@ impl PathCheck {
             smaller: watch::Sender::new(None),
             probes,
             incoming: tokio::sync::Mutex::new(incoming),
+            peer_stalls: AtomicBool::new(false),
             peer_searches,
             longest_stall,
             cause: OnceLock::new(),
@@ -71,8 +76,14 @@ impl PathCheck {
     /// Takes a message of the peer that names where it takes probes. If one is waiting already, the peer sends too many.
     pub(super) fn peer_probes(&self, probe: ProbeOffer) -> Result<(), String> {
         probe.check()?;
+        self.peer_stalls.store(true, Relaxed);
         let _ = self.probes.try_send(probe);
         Ok(())
+    }
+
+    /// Returns whether the peer has searched since the last call, which it does while its end is stalled.
+    pub(super) fn peer_stalls(&self) -> bool {
+        self.peer_stalls.swap(false, Relaxed)
     }
 
     /// Takes a message of the peer that its packets are shorter from now on.

@@ -88,6 +88,7 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
         let (all, now) = (shared.host.paths(), Instant::now());
         known.0.retain(|cid, _| all.iter().any(|state| state.cid == *cid));
         next_hops.retain(&all);
+        let mut served = Vec::new();
         for state in &all {
             // Who sets a connection up sees for itself what passes.
             if lock(&shared.proving).contains(&state.cid) {
@@ -102,7 +103,13 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
                     session.as_ref().map_or(Origin::Peer(Source::of(state.peer)), |session| session.origin());
                 shared.events.add(origin, Level::Warning, || text(state, news));
             }
-            let moved = next_hops.follow(&shared, state, stall.is_some());
+            let peer_stalls = session.as_ref().is_some_and(|session| session.path.peer_stalls());
+            next_hops.check(state, stall.is_some() || peer_stalls);
+            served.push((state, session, stall));
+        }
+        next_hops.read(&shared).await;
+        for (state, session, stall) in served {
+            let moved = next_hops.follow(&shared, state);
             if let Some(session) = session {
                 // What is sent again to another next hop may well pass.
                 session.path.stalls(stall.filter(|_| !moved));

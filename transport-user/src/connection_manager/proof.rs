@@ -18,9 +18,11 @@ use super::host::Host;
 use super::message::{Message, WireError, read_message, write_message};
 use super::{Shared, lock};
 
-/// How many of the first retransmission timeouts the packets of a proof have, and the shortest and longest time of a proof.
+/// How many of the first retransmission timeouts the packets of a proof have, and the shortest and the usual longest time of a
+/// proof.
 const TIMEOUTS: u32 = 4;
-const LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
+const SHORTEST: Duration = Duration::from_secs(2);
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
 /// What came of the packets that one end sent as its part of the proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,12 +122,13 @@ pub(super) async fn prove<H: Host>(
     agreement: &Agreement,
     peers: RKey,
 ) -> Result<Option<Blocked>, WireError> {
-    let limit = (agreement.connection.tuning.rto * TIMEOUTS).clamp(LIMITS.0, LIMITS.1);
+    let longest = shared.timing.proof;
+    let limit = (agreement.connection.tuning.rto * TIMEOUTS).clamp(SHORTEST.min(longest), longest);
     let _proving = Proving::begin(shared, agreement.connection.local_cid);
     let here = shared.host.prove(agreement.connection.local_cid, peers, limit).await;
     write_message(stream, &Message::Proof { proof: here }, shared.timing.patience).await?;
     // The other end began at another time and may have a longer limit.
-    match read_message(stream, shared.timing.patience.max(LIMITS.1) + LIMITS.1).await? {
+    match read_message(stream, shared.timing.patience.max(longest) + longest).await? {
         Message::Proof { proof: there } => Ok(Blocked::find(here, there, agreement.mtu)),
         _ => Err(WireError::Garbage("the message after ready is not proof".into())),
     }

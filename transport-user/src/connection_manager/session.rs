@@ -24,7 +24,7 @@ use super::message::{
 use super::notices::SessionNotices;
 use super::path_check::{self, PathCheck};
 use super::round_trip::round_trip_of;
-use super::{Shared, Timing, lock, reconnect};
+use super::{Shared, Timing, lock, proof, reconnect};
 
 /// Time after which a peer of which nothing arrives counts as dead, unless it is set.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
@@ -304,6 +304,7 @@ impl Default for Timing {
             heartbeat: life::heartbeat(DEFAULT_PATIENCE),
             patience: DEFAULT_PATIENCE,
             first_message: Duration::from_secs(1),
+            proof: proof::LONGEST,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use transport_common::ids::RKey;
@@ -62,6 +62,8 @@ struct Memory {
     next_hops_changed: Mutex<bool>,
     /// How often the neighbour table was read without a request to resolve, and with one.
     next_hop_reads: Mutex<[u32; 2]>,
+    /// Whether a read of the neighbour table waits, as for somebody who changes interfaces.
+    neighbours_wait: AtomicBool,
     /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
@@ -102,6 +104,7 @@ impl FakeNode {
             next_hop: Mutex::default(),
             next_hops_changed: Mutex::default(),
             next_hop_reads: Mutex::default(),
+            neighbours_wait: AtomicBool::default(),
             unreachable: Mutex::default(),
             capacity,
         }))
@@ -156,8 +159,13 @@ impl Host for FakeNode {
     }
 
     fn known_next_hop(&self, _: IpAddr, ask: bool) -> Option<Mac> {
+        let begun = std::time::Instant::now();
+        while self.0.neighbours_wait.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let known = *lock(&self.0.next_hop);
         lock(&self.0.next_hop_reads)[usize::from(ask)] += 1;
-        *lock(&self.0.next_hop)
+        known
     }
 
     fn set_next_hop(&self, cid: Cid, generation: u32, mac: Mac) -> bool {
@@ -509,8 +517,12 @@ async fn offers_beyond_the_limits_are_declined() {
 }
 
 /// Times that are so long that no peer is disconnected for its silence within a test.
-const UNHURRIED: Timing =
-    Timing { heartbeat: Duration::from_millis(20), patience: PATIENCE, first_message: PATIENCE };
+const UNHURRIED: Timing = Timing {
+    heartbeat: Duration::from_millis(20),
+    patience: PATIENCE,
+    first_message: PATIENCE,
+    proof: PATIENCE,
+};
 
 /// Connects to a node from the given address of this host.
 async fn connect_from(source: &str, node: &Manager) -> TcpStream {

@@ -24,6 +24,7 @@ use crate::library::user_placement::UserPlacement;
 use crate::node::engine::{Engine, EngineStatus};
 use crate::node::interface::gro::GroOn;
 use crate::node::interface::link::Link;
+use crate::node::interface::netlink::solicitation::Own;
 use crate::node::interface::netlink::{Interface, Netlink};
 use crate::node::rate_update::{RateUpdate, RateUpdateStatus};
 use crate::node::receive_timestamps::{Plan, ReceiveTimestamps};
@@ -353,10 +354,12 @@ impl Node {
         mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
     }
 
-    /// Returns the MAC address of the next hop towards `peer`, if the kernel knows it. Does not wait. With `ask`, the kernel is
-    /// made to resolve what it does not know.
+    /// Returns the MAC address of the next hop towards `peer`, if the kernel knows it. Does not wait. With `ask`, the address is
+    /// resolved again for a later call, whether the kernel knows one or not.
     pub(crate) fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Result<Option<Mac>, Error> {
-        let mac = self.inner.netlink.known(self.device().index, peer, ask);
+        let device = self.device();
+        let own = Own { mac: device.mac.0, address: device.address };
+        let mac = self.inner.netlink.known(device.index, peer, ask.then_some(own));
         mac.map(|mac| mac.map(Mac)).map_err(|reason| self.no_neighbour(peer, reason))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use transport_user::control::answer::{TraceEnd, Traced};
 use transport_user::control::request;
 
@@ -20,9 +20,11 @@ use crate::talk::{Node, absolute};
 
 /// Duration of a trace without any limit on the command line.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-/// Longest time that an interrupted command waits until the node says that it ends the trace. The node says so at once, before
-/// it writes the rest, unless it is stopped itself.
+/// Longest time that an interrupted command waits until the node says that it ends the trace, or what it does. The node says so
+/// at once, before it writes the rest, unless it is stopped itself.
 const STOPPING: Duration = Duration::from_secs(3);
+/// Time between two questions whether the node still answers.
+const STILL_THERE: Duration = Duration::from_secs(1);
 
 /// When a trace ends.
 pub(crate) struct Limits {
@@ -81,9 +83,8 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
             }
             bar.show(progress);
         }));
-        let mut stopped = false;
+        let (mut stopped, mut interrupted) = (false, false);
         loop {
-            let mut interrupted = false;
             tokio::select! {
                 traced = &mut asked => break traced?,
                 Some(how) = ended.recv() => outcome = Some(how),
@@ -94,6 +95,8 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
                     bar.say("stopping: the recorded runs are being written");
                     interrupted = true;
                 }
+                // A slow file may take any time, and the node answers meanwhile.
+                () = silent(node), if interrupted => return Err(unanswered(&file)),
             }
             stopped = true;
             tokio::select! {
@@ -113,6 +116,17 @@ pub(crate) async fn trace(node: &Node, out: &Path, limits: Limits, json: bool) -
         (true, Err(_)) => {}
     }
     commanded
+}
+
+/// Returns when the node does not answer any more. If it has ended, the connection to it ends as well.
+async fn silent(node: &Node) {
+    while let Ok(answer) = timeout(STOPPING, node.ask(request::Status {})).await {
+        // A node that goes down has closed its socket already. It has as long for the trace as for an answer.
+        sleep(if answer.is_ok() { STILL_THERE } else { STOPPING }).await;
+        if answer.is_err() {
+            return;
+        }
+    }
 }
 
 /// Says what a trace that nobody waits for leaves behind.

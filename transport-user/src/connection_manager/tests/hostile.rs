@@ -26,6 +26,7 @@ enum Step {
     Hello,
     Path,
     Ready,
+    Proof,
     Session,
 }
 
@@ -44,7 +45,7 @@ enum Fault {
     AsksForOthers,
 }
 
-const STEPS: [Step; 5] = [Step::Connected, Step::Hello, Step::Path, Step::Ready, Step::Session];
+const STEPS: [Step; 6] = [Step::Connected, Step::Hello, Step::Path, Step::Ready, Step::Proof, Step::Session];
 const FAULTS: [Fault; 10] = [
     Fault::Stalls,
     Fault::SendsHalfAMessage,
@@ -111,7 +112,8 @@ impl Peer<'_> {
         let socket = tokio::net::UdpSocket::bind((RIGHT, 0)).await.unwrap();
         let searches = self.step == Step::Path;
         let probe = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 1 };
-        let offer = Offer { probe: searches.then_some(probe), ..offer_by_hand() };
+        let proves = self.step == Step::Proof;
+        let offer = Offer { probe: searches.then_some(probe), proof: proves.then_some(7), ..offer_by_hand() };
         let hello = Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer) };
         write_message(stream, &hello, PATIENCE).await.ok()?;
         if self.step == Step::Hello {
@@ -121,8 +123,12 @@ impl Peer<'_> {
             Message::Probe { .. } | Message::Accept { .. } => {}
             _ => return None,
         }
-        if self.step == Step::Session {
+        if self.step == Step::Session || proves {
             write_message(stream, &Message::Ready, PATIENCE).await.ok()?;
+        }
+        if proves {
+            // The node has proven its direction, and waits for what the peer says of its own.
+            let Message::Proof { .. } = read_message(stream, PATIENCE).await.ok()? else { return None };
         }
         Some(())
     }
@@ -200,6 +206,7 @@ async fn one_run(seed: u64) {
     let timing = Timing {
         patience: Duration::from_millis(300),
         first_message: Duration::from_millis(200),
+        proof: Duration::from_millis(100),
         ..Timing::default()
     };
     let limits = Limits { handshakes: 16, handshakes_per_source: 4, ..Limits::default() };

@@ -208,6 +208,21 @@ async fn a_stalled_connection_takes_over_the_mac_address_of_the_next_hop() {
     assert_eq!((node.sessions().len(), node.statistics().path_lost), (1, 0));
 }
 
+/// The kernel lets readers of its tables wait while interfaces change. A stalled connection ends in time all the same.
+#[tokio::test]
+async fn a_neighbour_table_that_does_not_answer_stops_nothing() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    node.host().0.neighbours_wait.store(true, Ordering::Relaxed);
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    let peer = tokio::spawn(async move { search_until_the_end(&mut stream, 9000).await });
+    without_answers(&node, cid, "the connection ends", || node.host().in_use() == 0).await;
+    assert_eq!(*lock(&node.host().0.next_hop_reads), [0, 0], "it still waits");
+    node.host().0.neighbours_wait.store(false, Ordering::Relaxed);
+    assert_eq!(node.statistics().path_lost, 1);
+    let (text, _) = within("the peer is told", peer).await.unwrap();
+    assert!(text.starts_with("no packet of the peer was acknowledged for "), "{text}");
+}
+
 /// A connection that only acknowledges never stalls. It follows when there is a notice, and when it is new.
 #[tokio::test]
 async fn an_idle_connection_follows_its_next_hop_when_there_is_a_notice() {
@@ -229,6 +244,26 @@ async fn an_idle_connection_follows_its_next_hop_when_there_is_a_notice() {
     assert!(!told(&node, fixed), "it keeps what was written");
     // Without a notice, nothing is read.
     assert_eq!(reads(&node), [3, 0]);
+}
+
+/// A connection that only acknowledges, and no notice: the kernel does not know it either. The peer is stalled, so it searches,
+/// and this end asks for its next hop.
+#[tokio::test]
+async fn an_idle_connection_asks_for_its_next_hop_when_the_peer_is_stalled() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let (mut stream, cid) = connect_by_hand(&node).await;
+    *lock(&node.host().0.next_hop) = Some(OLD_ROUTER);
+    *lock(&node.host().0.paths) = vec![PathState { outstanding: 0, ..stalled(cid) }];
+    let reads = |node: &Manager| *lock(&node.host().0.next_hop_reads);
+    eventually("a new one is compared", || reads(&node) == [1, 0]).await;
+    let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
+    let own = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 3 };
+    write_message(&mut stream, &Message::Probe { probe: own }, PATIENCE).await.unwrap();
+    eventually("it asks once", || reads(&node) == [1, 1]).await;
+    *lock(&node.host().0.next_hop) = Some(NEW_ROUTER);
+    *lock(&node.host().0.next_hops_changed) = true;
+    eventually("it follows", || next_hops(&node) == [NEW_ROUTER]).await;
+    eventually("it is an event", || told(&node, cid)).await;
 }
 
 /// An address that no host has, or one that the kernel does not know.

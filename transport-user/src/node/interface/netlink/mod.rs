@@ -19,10 +19,12 @@ pub(crate) mod generic;
 mod neighbour;
 mod probe;
 pub(crate) mod requests;
+pub(crate) mod solicitation;
 pub(crate) mod xdp_refusal;
 
 use probe::Probe;
 pub(crate) use requests::Requests;
+use solicitation::Solicitation;
 pub(crate) use xdp_refusal::xdp_refusal;
 
 /// An XDP program on an interface.
@@ -72,17 +74,19 @@ pub(crate) enum AddressState {
     Duplicate,
 }
 
-/// A route netlink socket and datagram sockets of one network namespace.
+/// A route netlink socket, and the sockets that have MAC addresses resolved, of one network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     requests: Requests,
     probe: Probe,
+    solicitation: Solicitation,
 }
 
 impl Netlink {
     /// Opens the sockets in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self { requests: Requests::open(NETLINK_ROUTE)?, probe: Probe::open()? })
+        let requests = Requests::open(NETLINK_ROUTE)?;
+        Ok(Self { requests, probe: Probe::open()?, solicitation: Solicitation::open() })
     }
 
     /// Returns all interfaces of the namespace.

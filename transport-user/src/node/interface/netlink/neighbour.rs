@@ -12,6 +12,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::Netlink;
 use super::probe::scope_of;
+use super::solicitation::Own;
 
 /// Time between two reads of the neighbour table, and number of reads, while the kernel resolves the address.
 const POLL: Duration = Duration::from_millis(10);
@@ -52,13 +53,21 @@ impl Netlink {
         }
     }
 
-    /// Returns the MAC address of the next hop towards `peer`, if the neighbour table has it. Does not wait. With `ask`, the
-    /// kernel is made to resolve an address that it does not know, for a later call.
-    pub(crate) fn known(&self, index: u32, peer: IpAddr, ask: bool) -> Result<Option<[u8; 6]>, String> {
+    /// Returns the MAC address of the next hop towards `peer`, if the neighbour table has it. Does not wait. If somebody asks,
+    /// the address is resolved for a later call, also one that the table has and that may be wrong.
+    pub(crate) fn known(
+        &self,
+        index: u32,
+        peer: IpAddr,
+        asks: Option<Own>,
+    ) -> Result<Option<[u8; 6]>, String> {
         let hop = self.next_hop(index, peer)?;
         let known = self.neighbour(index, hop).map_err(unreadable)?;
-        if known.is_none() && ask {
-            self.probe.send(index, hop);
+        match (asks, known) {
+            (Some(own), Some(_)) => self.solicitation.ask(index, own, hop),
+            // The kernel has no entry that takes the answer to another's question, so it asks itself.
+            (Some(_), None) => self.probe.send(index, hop),
+            (None, _) => {}
         }
         Ok(known)
     }
@@ -174,8 +183,9 @@ mod tests {
     #[test]
     fn what_is_known_is_that_of_a_route() {
         let netlink = Netlink::open().expect("netlink needs no privilege");
-        for ask in [false, true] {
-            let known = netlink.known(1, "127.0.0.1".parse().expect("an address"), ask);
+        let own = Own { mac: [2, 0, 0, 0, 0, 1], address: "10.7.0.1".parse().expect("an address") };
+        for asks in [None, Some(own)] {
+            let known = netlink.known(1, "127.0.0.1".parse().expect("an address"), asks);
             assert!(known.expect_err("not a peer").contains("this host"));
         }
     }
