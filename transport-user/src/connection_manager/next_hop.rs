@@ -11,11 +11,11 @@ use std::net::IpAddr;
 
 use transport_common::ids::Cid;
 
-use super::Shared;
 use super::admission::Source;
-use super::events::{Level, Origin};
 use super::host::Host;
-use super::path_watch::PathState;
+use super::node_state::PathState;
+use super::origin::{Level, Origin};
+use super::shared::Shared;
 use crate::common::mac::{Mac, is_host};
 
 /// What was compared.
