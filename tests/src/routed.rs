@@ -259,8 +259,16 @@ impl<'a> End<'a> {
     /// Why there is no connection.
     pub fn connect(&self, peer: &Self) -> Result<()> {
         self.try_connect(peer)?;
-        wait_until("the other end knows", || peer.manager.sessions().len() == 1);
+        peer.accept();
         Ok(())
+    }
+
+    /// Waits for the next connection that the other end has opened.
+    ///
+    /// # Panics
+    /// If there is none in time.
+    pub fn accept(&self) -> Cid {
+        Cid(block_on(self.manager.accept()).expect("the manager is up").local_cid)
     }
 
     /// Closes the only connection, and waits until both ends have forgotten it.

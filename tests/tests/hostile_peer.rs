@@ -15,7 +15,7 @@ use tiercel_tests::{Host, Pair, need_root};
 use tokio::net::TcpSocket;
 use transport_user::config::DEFAULT_CONTROL_PORT;
 use transport_user::connection_manager::{
-    FileMessage, Message, Offer, PROTOCOL, SecurityOffer, VERSION, Via,
+    FileMessage, Introduction, Message, Offer, PROTOCOL, ProofRegion, SecurityOffer, Via,
 };
 use transport_user::{Mac, Ulp};
 
@@ -59,10 +59,10 @@ impl Peer {
     }
 
     /// Does the handshake. Returns the node's CID as well.
-    fn with_session(from: &str, node: IpAddr, offer: Offer) -> Result<(Self, u32)> {
+    fn with_session(from: &str, node: IpAddr, introduction: Introduction) -> Result<(Self, u32)> {
         let mut peer = Self::connect(from, node)?;
-        let offer = Box::new(offer);
-        peer.send(&Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer })?;
+        let offer = Box::new(offer());
+        peer.send(&Message::Hello { protocol: PROTOCOL.into(), introduction, offer })?;
         let Message::Accept { offer, .. } = peer.receive()? else { bail!("the offer is not accepted") };
         peer.send(&Message::Ready)?;
         Ok((peer, offer.cid))
@@ -118,12 +118,9 @@ fn offer() -> Offer {
         mtu: 1500,
         max_segment: 1024,
         ordered: true,
-        rack_tlp: false,
         ulp: Ulp::Rdma,
         tunnel: None,
-        patience_ms: None,
-        probe: None,
-        proof: None,
+        patience_ms: 5000,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },
@@ -163,7 +160,7 @@ fn a_hostile_peer_takes_neither_memory_nor_log_nor_the_connections_of_others() -
 
     // Steps that begin transfers, from a peer that does not read what becomes of them.
     pair.a.run(|| -> Result<()> {
-        let mut peer = Peer::with_session(HOSTILE, target, offer())?.0;
+        let mut peer = Peer::with_session(HOSTILE, target, Introduction::default())?.0;
         for transfer in 0..FLOOD {
             let step = FileMessage::Fetch { transfer, name: "n".repeat(100), via: Via::Write };
             if peer.send(&Message::File { step }).is_err() {
@@ -353,7 +350,7 @@ fn a_peer_that_misbehaves_in_a_transfer_ends_only_that() -> Result<()> {
             let from = address(number);
             number += 1;
             let run = move || -> Result<(u32, &'static str)> {
-                let (mut peer, cid) = Peer::with_session(&from, target, offer())?;
+                let (mut peer, cid) = Peer::with_session(&from, target, Introduction::default())?;
                 go(&mut peer, step, 1, &format!("bad-{step:?}-{fault:?}"))?;
                 Ok((cid, misbehave(peer, step, fault, 1)?))
             };
@@ -427,7 +424,8 @@ fn a_peer_that_misbehaves_while_the_data_path_is_proven_is_not_connected() -> Re
     ] {
         let before = counted()?[counter].as_u64().context("a counter")?;
         pair.a.run(|| -> Result<()> {
-            let promised = Offer { proof: Some(7), ..offer() };
+            let mut promised = Introduction::default();
+            promised.capabilities.path_proof = Some(ProofRegion { rkey: 7 });
             let (mut peer, _) = Peer::with_session(HOSTILE, pair.b.ipv4.into(), promised)?;
             match fault {
                 Fault::SendsGarbage => peer.0.write_all(b"\0\0\0\x08garbage!")?,

@@ -10,6 +10,7 @@ mod arrived;
 mod news;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use bitflags::bitflags;
 use transport_common::bitmap::Bitmap128;

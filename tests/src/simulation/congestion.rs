@@ -1,4 +1,4 @@
-//! Congestion control in a simulation: random settings, and an engine behind the queues that sometimes misbehaves.
+//! Congestion control in a simulation: an engine behind the queues that sometimes misbehaves.
 
 use host_nic::HostNic;
 use rand::Rng;
@@ -7,36 +7,13 @@ use transport_common::congestion::admission::Admission;
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
 use transport_common::congestion::event::{Direction, Event};
 use transport_common::congestion::nic_time::NicTime;
-use transport_common::congestion::parameters::{Parameters, Prepared};
+use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::result::Outcome;
-use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
+use super::draw::scale;
 use super::host::Host;
-use super::scenario::{micros, scale};
-
-/// Draws placement, algorithm and limits.
-pub(super) fn settings(rng: &mut StdRng) -> Settings {
-    let least = scale(rng, 10, 4 << 10) as u32;
-    let most = least + scale(rng, 1, 256 << 10) as u32;
-    let parameters = Parameters {
-        min_fcwnd: Fcwnd(least),
-        max_fcwnd: Fcwnd(most),
-        fixed_window: Fcwnd(rng.random_range(least..=most)),
-        base_delay_target: micros(scale(rng, 5, 500)),
-        min_rto: micros(scale(rng, 300, 2000)),
-        max_decrease_on_eack_drop: rng.random_range(0..2),
-        ..Parameters::DEFAULT
-    };
-    Settings {
-        placement: [Placement::Constant, Placement::Kernel, Placement::User][rng.random_range(0..3)] as u32,
-        algorithm: rng.random_range(0..AlgorithmId::ALL.len() as u32),
-        event_queue: rng.random_range(0..EVENT_QUEUES as u32),
-        reserved: 0,
-        prepared: parameters.prepare().expect("drawn within the ranges"),
-    }
-}
 
 /// Starts the engine behind the queues. From now on events are admitted.
 pub(super) fn open_queues(nic: &mut HostNic, rng: &mut StdRng) {

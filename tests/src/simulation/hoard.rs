@@ -12,8 +12,9 @@ use transport_common::queues::{COMPLETION_QUEUE_DEPTH, SEND_QUEUE_DEPTH};
 use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
 
+use super::draw::scale;
 use super::faults::{Fault, FaultKind};
-use super::scenario::{Link, Profile, Scenario, scale};
+use super::scenario::{Link, Profile, Scenario};
 
 /// One seed in so many has an application that hoards.
 const HOARDS: u32 = 10;

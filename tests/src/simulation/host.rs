@@ -20,9 +20,10 @@ use transport_common::units::Picoseconds;
 
 use super::causes::{Arrived, Causes, Expected, News};
 use super::cpus::{Run, Spares, Task};
+use super::draw::scale;
 use super::faults::Thread;
 use super::ledger::is_full;
-use super::scenario::{HostPlan, Scenario, node_config_of, scale};
+use super::scenario::{HostPlan, Scenario, node_config_of};
 use super::world::Reached;
 use super::wraps::{self, WRAPS};
 use super::{attention, invariants};

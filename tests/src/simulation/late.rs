@@ -20,8 +20,9 @@ use rand::{Rng, SeedableRng};
 use transport_common::packet_delivery::{DATA_WINDOW, REQUEST_WINDOW, Window};
 use transport_common::queues::SEND_QUEUE_DEPTH;
 
+use super::draw::scale;
 use super::faults::{Fault, FaultKind, Lateness};
-use super::scenario::{Link, Scenario, scale};
+use super::scenario::{Link, Scenario};
 use frame::Packet;
 
 /// Sizes of the windows, by [`Window`]. A base that is further away belongs to another connection with this CID.

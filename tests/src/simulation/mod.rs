@@ -12,6 +12,8 @@ mod congestion;
 mod corruption;
 mod cpus;
 mod crowd;
+mod draw;
+mod draw_faults;
 mod exhaustive;
 mod faults;
 mod hoard;

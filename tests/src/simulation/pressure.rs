@@ -11,8 +11,9 @@ use rand::{Rng, SeedableRng};
 use transport_common::packet_delivery::Window;
 use transport_common::queues::SEND_QUEUE_DEPTH;
 
+use super::draw::{micros, scale};
 use super::faults::{Fault, FaultKind, Lateness, Thread};
-use super::scenario::{Link, Profile, Scenario, micros, scale};
+use super::scenario::{Link, Profile, Scenario};
 
 /// One seed in so many is under pressure.
 const UNDER_PRESSURE: u32 = 8;

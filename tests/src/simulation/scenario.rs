@@ -10,9 +10,10 @@ use transport_common::queues::{CELLS, DEFAULT_MEMORY, NodeConfig, PAGE_BYTES};
 use transport_common::security::Tunnel;
 use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
-use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan};
 
 use super::crowd::{self, Hosts};
+use super::draw::{micros, scale, settings};
 use super::faults::Fault;
 
 /// The purpose of a run.
@@ -126,16 +127,6 @@ fn number(rng: &mut StdRng) -> u32 {
 
 fn initial(rng: &mut StdRng) -> Initial {
     Initial { request_psn: Psn(number(rng)), data_psn: Psn(number(rng)), rsn: Rsn(number(rng)) }
-}
-
-/// Draws a number that is uniform in the logarithm.
-pub(crate) fn scale(rng: &mut StdRng, low: u64, high: u64) -> u64 {
-    let exponent = rng.random_range((low as f64).ln()..=(high as f64).ln());
-    (exponent.exp().round() as u64).clamp(low, high)
-}
-
-pub(super) fn micros(micros: u64) -> Ticks {
-    Ticks::from_nanos(micros * 1000)
 }
 
 impl Scenario {
@@ -359,7 +350,7 @@ impl Link {
             fcwnd: Fcwnd(scale(rng, 300, 256 << 10) as u32),
             ncwnd: scale(rng, 1, 256) as u32,
             rto: micros(scale(rng, 300, 5000)),
-            settings: super::congestion::settings(rng),
+            settings: settings(rng),
         }
     }
 }

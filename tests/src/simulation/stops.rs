@@ -7,8 +7,9 @@ use fabric_model::{Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::draw::scale;
 use super::faults::{Fault, FaultKind};
-use super::scenario::{Profile, Scenario, scale};
+use super::scenario::{Profile, Scenario};
 use super::wraps;
 
 /// For how long a node is stopped, seconds: less than half of the wrap, a little more, between half and all of it, and more

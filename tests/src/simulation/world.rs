@@ -20,11 +20,12 @@ use super::application::Flow;
 use super::causes::Arrived;
 use super::congestion;
 use super::cpus::Task;
+use super::draw::{scale, settings};
 use super::faults::{Fault, Thread};
 use super::host::{Before, Host};
 use super::late::LateAcknowledgements;
 use super::ledger::Ledger;
-use super::scenario::{Profile, Scenario, mac, scale};
+use super::scenario::{Profile, Scenario, mac};
 use super::scribbler;
 use super::trace::{Trace, summary};
 
@@ -447,7 +448,7 @@ impl World {
                 host.nic.ring(slot);
             }
             if rng.random_bool(0.02) {
-                host.nic.set_congestion(slot, congestion::settings(rng));
+                host.nic.set_congestion(slot, settings(rng));
             }
         }
         congestion::answer_events(host, rng);

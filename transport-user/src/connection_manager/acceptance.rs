@@ -10,16 +10,20 @@ use transport_common::ids::RKey;
 
 use super::admission::{Place, Source};
 use super::agreement::{Agreement, Terms, agree, check, make_offer};
+use super::blocked::Blocked;
+use super::capabilities::{Introduction, Missing, ProofRegion, Side};
 use super::counters::count;
-use super::events::{Level, Origin};
 use super::handshake::{Opened, exchange, find_next_hop, tuning};
 use super::host::{Host, HostError};
 use super::life;
 use super::message::{Message, Offer, Rejection, WireError, encode, read_message, shortened};
-use super::path_search::search;
-use super::proof::{self, Blocked};
+use super::origin::{Level, Origin};
+use super::path_search::{probe_socket, search};
+use super::proof;
+use super::serve::establish;
 use super::session::Session;
-use super::{Shared, count_wire_error, establish, lock};
+use super::shared::Shared;
+use crate::common::mutex::lock;
 
 /// The texts for peers whose handshake is ended or rejected because there are too many.
 const GAVE_WAY: &str = "the node has too many unfinished handshakes, and this one took too long: try again";
@@ -73,11 +77,14 @@ pub(super) async fn accept<H: Host>(
             if matches!(error, WireError::Ended(_)) {
                 count(&shared.counters.broken_off);
             }
-            count_wire_error(&shared.counters, &error);
+            shared.counters.wire_error(&error);
             shared.events.add(origin, Level::Warning, || format!("handshake of {peer} failed: {error}"));
-            let reason =
-                if matches!(error, WireError::Version(_)) { Rejection::Version } else { Rejection::Offer };
-            reject(&mut stream, reason, &error.to_string()).await;
+            let reason = match error {
+                WireError::Version(_) => Rejection::Version,
+                WireError::Capability(_) => Rejection::Capability,
+                _ => Rejection::Offer,
+            };
+            reject(&mut stream, reason, &error.for_peer()).await;
         }
     }
 }
@@ -110,6 +117,12 @@ impl From<WireError> for Declined {
     }
 }
 
+impl From<Missing> for Declined {
+    fn from(missing: Missing) -> Self {
+        Self::Answered(Rejection::Capability, missing.to_string())
+    }
+}
+
 impl From<HostError> for Declined {
     fn from(error: HostError) -> Self {
         Self::ByHost(error)
@@ -124,38 +137,52 @@ async fn answer<H: Host>(
 ) -> Result<(Agreement, Offer), Declined> {
     stream.set_nodelay(true).map_err(WireError::from)?;
     let first = read_message(stream, shared.timing.first_message).await?;
-    let peer_offer = match first {
-        Message::Hello { offer, .. } => offer,
+    let (theirs, peer_offer) = match first {
+        Message::Hello { introduction, offer, .. } => (introduction, offer),
         Message::Alive { cid, peer_cid, spi } => return Err(Declined::Alive { cid, peer_cid, spi }),
         _ => return Err(WireError::Garbage("the first message is not hello".into()).into()),
     };
     place.heard();
     check_share(shared, Source::of(peer.ip()))?;
+    let mut introduction = Introduction::default();
+    introduction.set_rack_tlp(shared.tuning.rack_tlp);
+    check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     let reservation = shared.host.reserve_cid()?;
     let cid = H::reserved(&reservation);
-    // Offered only in answer to an offer, which an older peer does not make.
-    let rack_tlp = peer_offer.rack_tlp && shared.tuning.rack_tlp;
-    let terms = Terms { rack_tlp: Some(rack_tlp), ..Terms::of(&peer_offer) };
-    let mut own = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
-    check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
-    let region = if peer_offer.proof.is_some() { proof::region(shared) } else { None };
-    own.proof = region.as_ref().map(|(_, key)| key.0);
-    let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;
+    let mut own = make_offer(&shared.host.local(), cid, Terms::of(&peer_offer), shared.host.regions());
+    let region = theirs.capabilities.path_proof.and_then(|_| proof::region(shared));
+    introduction.capabilities.path_proof = region.as_ref().map(|(_, key)| ProofRegion { rkey: key.0 });
+    let socket = match theirs.capabilities.path_search {
+        Some(probe) => {
+            probe.check().map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+            probe_socket(shared).await
+        }
+        None => None,
+    };
+    introduction.capabilities.path_search = socket.as_ref().map(|(_, probe)| *probe);
+    let common = introduction.in_common(&theirs, Side::Accepting)?;
+    let path_mtu = match (socket, common.path_search) {
+        (Some(socket), Some(probe)) => {
+            search(shared, stream, socket, (peer, probe), &mut own, &peer_offer).await?
+        }
+        _ => None,
+    };
     // The clock in the offer is that of now, not of the time before the search.
     own.time = shared.host.local().clock_ps;
-    let mut agreement = agree(&own, &peer_offer, peer.ip(), tuning(shared, stream))
+    let mut agreement = agree(&own, &peer_offer, &common, peer.ip(), tuning(shared, stream))
         .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     agreement.path_mtu = path_mtu;
     find_next_hop(shared, &mut agreement).await;
     // This end opens before it answers, because the peer's first packet may follow at once.
     shared.host.open(reservation, &agreement)?;
     let opened = Opened::new(shared, cid);
-    match exchange(shared, stream, &Message::Accept { offer: Box::new(own), path_mtu }).await? {
+    let accept = Message::Accept { introduction, offer: Box::new(own), path_mtu };
+    match exchange(shared, stream, &accept).await? {
         Message::Ready => {}
         _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
     }
-    if let (Some(_), Some(peers)) = (&region, peer_offer.proof)
-        && let Some(blocked) = proof::prove(shared, stream, &agreement, RKey(peers)).await?
+    if let Some(ProofRegion { rkey }) = common.path_proof
+        && let Some(blocked) = proof::prove(shared, stream, &agreement, RKey(rkey)).await?
     {
         return Err(Declined::Unproven(blocked));
     }

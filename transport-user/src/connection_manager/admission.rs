@@ -3,13 +3,12 @@
 //! A handshake has a place from the moment its TCP connection is accepted. A peer that sends nothing keeps its
 //! place only until another peer needs it, so silent peers do not keep others out.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
-use super::lock;
+use crate::common::mutex::lock;
 
 /// The limits for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,27 +152,6 @@ impl Drop for Place {
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// Limits the number of simultaneous handshakes that this end begins with one peer, to half the limit that a peer
-/// with default limits has. Further handshakes wait.
-#[derive(Debug, Default)]
-pub(super) struct Dialing(Mutex<HashMap<IpAddr, Weak<Semaphore>>>);
-
-impl Dialing {
-    /// Waits until this end may begin another handshake with `peer`.
-    pub(super) async fn permit(&self, peer: IpAddr) -> OwnedSemaphorePermit {
-        let semaphore = {
-            let mut peers = lock(&self.0);
-            peers.retain(|_, semaphore| semaphore.strong_count() > 0);
-            peers.get(&peer).and_then(Weak::upgrade).unwrap_or_else(|| {
-                let semaphore = Arc::new(Semaphore::new(Limits::default().handshakes_per_source / 2));
-                peers.insert(peer, Arc::downgrade(&semaphore));
-                semaphore
-            })
-        };
-        semaphore.acquire_owned().await.expect("the semaphore is never closed")
     }
 }
 

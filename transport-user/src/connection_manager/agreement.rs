@@ -2,7 +2,6 @@
 //! result.
 
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rand::Rng;
@@ -12,10 +11,11 @@ use transport_common::security::RemoteTime;
 use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::Picoseconds;
 
-use super::host::LocalEnd;
+use super::capabilities::Capabilities;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
-use super::path_mtu::ProbeOffer;
-use super::session::DEFAULT_PATIENCE;
+use super::node_state::LocalEnd;
+use super::options::{DEFAULT_PATIENCE, PATIENCE};
+use super::path_reports::LEAST_MTU;
 use crate::common::mac::is_host;
 use crate::parameters::open::Tuning;
 use crate::parameters::segmentation::max_segment;
@@ -23,8 +23,6 @@ use crate::parameters::static_connection::{Security, StaticConnection};
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
 
-/// Smallest MTU of an offer, bytes: the minimum of IPv6.
-pub(super) const LEAST_MTU: u32 = 1280;
 /// Largest destination function: 24 bits (D-15).
 const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
 
@@ -33,7 +31,7 @@ const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
 pub struct Terms {
     /// Whether requests are delivered and completed in RSN order.
     pub ordered: bool,
-    /// Whether to offer the RACK-TLP extension (F-9.1.6-9). `None`: as the node's tuning says. Both ends have to offer it.
+    /// Whether to have the RACK-TLP extension on (F-9.1.6-9). `None`: as the node's tuning says. Both ends have to have it.
     pub rack_tlp: Option<bool>,
     /// The upper layer protocol.
     pub ulp: Ulp,
@@ -47,9 +45,6 @@ pub struct Terms {
     pub reconnect: bool,
 }
 
-/// The shortest and the longest patience.
-pub const PATIENCE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-
 impl Default for Terms {
     /// An ordered connection for RDMA in transport mode, which is not set up again.
     fn default() -> Self {
@@ -60,19 +55,13 @@ impl Default for Terms {
 impl Terms {
     /// Returns the terms of the peer's offer, as this end sees them.
     pub(super) fn of(offer: &Offer) -> Self {
-        let Offer { ordered, rack_tlp, ulp, .. } = *offer;
+        let Offer { ordered, ulp, .. } = *offer;
         let tunnel = offer.tunnel.map(Tunnel::reversed);
-        Self { ordered, rack_tlp: Some(rack_tlp), ulp, tunnel, patience: offer.patience(), reconnect: false }
+        let patience = Some(offer.patience());
+        Self { ordered, rack_tlp: None, ulp, tunnel, patience, reconnect: false }
     }
 
-    /// Returns the terms as they are offered: every release knows the default patience, so it is not told.
-    pub(super) fn told(self, patience: bool) -> Self {
-        let told = self.patience.filter(|own| patience && *own != DEFAULT_PATIENCE);
-        Self { patience: told, ..self }
-    }
-
-    /// Returns whether the peer kept to these terms in its offer. It may refuse RACK-TLP, and need not repeat what is this
-    /// end's affair.
+    /// Returns whether the peer kept to these terms in its offer. It need not repeat what is this end's affair.
     pub(super) fn are_kept_by(&self, offer: &Offer) -> bool {
         let Self { rack_tlp, patience, reconnect, .. } = *self;
         Self { rack_tlp, patience, reconnect, ..Self::of(offer) } == *self
@@ -93,7 +82,7 @@ pub struct Agreement {
 }
 
 /// Makes the offer of this end. Sequence numbers and SPI are random, so that packets of an earlier connection do
-/// not match (D-18). The caller has decided about RACK-TLP: terms that leave it open do not offer it.
+/// not match (D-18).
 pub(super) fn make_offer(
     local: &LocalEnd,
     cid: Cid,
@@ -112,12 +101,9 @@ pub(super) fn make_offer(
             inner => max_segment(local.mtu, local.address.is_ipv6(), inner).min(local.max_segment),
         },
         ordered: terms.ordered,
-        rack_tlp: terms.rack_tlp == Some(true),
         ulp: terms.ulp,
         tunnel: terms.tunnel,
-        patience_ms: terms.patience.map(|patience| patience.as_millis() as u64),
-        probe: None,
-        proof: None,
+        patience_ms: terms.patience.unwrap_or(DEFAULT_PATIENCE).as_millis() as u64,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },
@@ -130,8 +116,8 @@ pub(super) fn make_offer(
 
 impl Offer {
     /// Returns the patience that it names.
-    pub(super) fn patience(&self) -> Option<Duration> {
-        self.patience_ms.map(Duration::from_millis)
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience_ms)
     }
 
     /// Lowers the MTU to that of the path, and the segment with it.
@@ -143,13 +129,14 @@ impl Offer {
     }
 }
 
-/// Returns the agreement for the end that made the offer `own`.
+/// Returns the agreement for the end that made the offer `own`. `common` is what both ends are able to do.
 ///
 /// # Errors
 /// A text that says what is wrong with the peer's offer.
 pub(super) fn agree(
     own: &Offer,
     peer: &Offer,
+    common: &Capabilities,
     peer_address: IpAddr,
     mut tuning: Tuning,
 ) -> Result<Agreement, String> {
@@ -159,7 +146,7 @@ pub(super) fn agree(
     // With a transmit window larger than its receive window, the peer would drop packets out of its window (D-27).
     tuning.request_window = tuning.request_window.min(peer.request_window);
     tuning.data_window = tuning.data_window.min(peer.data_window);
-    tuning.rack_tlp = own.rack_tlp && peer.rack_tlp;
+    tuning.rack_tlp = common.rack_tlp.is_some();
     let connection = StaticConnection {
         local_cid: Cid(own.cid),
         peer_cid: Cid(peer.cid),
@@ -210,19 +197,13 @@ pub(super) fn check(offer: &Offer) -> Result<(), String> {
             offer.ulp.is_rdma() || offer.max_segment >= BLOCK_BYTES,
             "max_segment holds no block of 512 bytes: raise the MTU",
         ),
-        (
-            offer.patience().is_none_or(|patience| PATIENCE.contains(&patience)),
-            "patience_ms is not 100 to 3600000",
-        ),
+        (PATIENCE.contains(&offer.patience()), "patience_ms is not 100 to 3600000"),
         (spi != 0, "spi is 0"),
         (is_host(offer.mac), "mac is not the address of one host"),
         (offer.function <= LARGEST_FUNCTION, "function has more than 24 bits"),
     ];
     match limits.iter().find(|(holds, _)| !holds) {
         Some((_, text)) => Err((*text).to_owned()),
-        None => {
-            offer.probe.map_or(Ok(()), ProbeOffer::check)?;
-            offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check())
-        }
+        None => offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check()),
     }
 }

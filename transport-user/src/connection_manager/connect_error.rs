@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 
+use super::blocked::Blocked;
+use super::capabilities::Missing;
 use super::host::HostError;
 use super::message::{Rejection, WireError};
-use super::proof::Blocked;
 use crate::common::open_files;
 
 /// Why a connection could not be opened.
@@ -49,6 +50,22 @@ pub enum ConnectError {
         /// The error.
         source: WireError,
     },
+    /// The peer is of a release that this one cannot talk to.
+    #[error("cannot connect to {peer}: {source}")]
+    Release {
+        /// The peer.
+        peer: SocketAddr,
+        /// [`WireError::Version`] or [`WireError::Capability`].
+        source: WireError,
+    },
+    /// The connection needs a capability that is not common to both ends.
+    #[error("cannot connect to {peer}: {missing}")]
+    Capability {
+        /// The peer.
+        peer: SocketAddr,
+        /// What is missing.
+        missing: Missing,
+    },
     /// The peer's offer cannot be accepted.
     #[error("the offer of {peer} cannot be accepted: {text}")]
     Offer {
@@ -81,6 +98,14 @@ pub enum ConnectError {
     /// This end could not open its half.
     #[error(transparent)]
     Host(#[from] HostError),
+}
+
+/// Returns why the messages of the peer led to no connection.
+pub(super) fn broken(peer: SocketAddr, source: WireError) -> ConnectError {
+    match source {
+        WireError::Version(_) | WireError::Capability(_) => ConnectError::Release { peer, source },
+        _ => ConnectError::Protocol { peer, source },
+    }
 }
 
 /// Returns why TCP did not reach the peer.

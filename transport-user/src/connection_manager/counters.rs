@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::message::WireError;
+
 macro_rules! statistics {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         /// The counters of the connection manager.
@@ -35,7 +37,7 @@ statistics! {
     garbage,
     /// Handshakes or sessions ended because a message was too long.
     oversize,
-    /// Handshakes or sessions ended because the peer uses another version of the protocol.
+    /// Handshakes ended because the peer speaks other versions of the protocol.
     wrong_version,
     /// Handshakes or sessions ended because no whole message arrived in time.
     silent,
@@ -62,4 +64,18 @@ statistics! {
 /// Adds one to a counter.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Counters {
+    /// Counts why a handshake or a session ended, unless its TCP connection did.
+    pub(super) fn wire_error(&self, error: &WireError) {
+        match error {
+            WireError::Ended(_) => {}
+            WireError::Silent(_) => count(&self.silent),
+            WireError::TooLong(_) => count(&self.oversize),
+            WireError::Garbage(_) => count(&self.garbage),
+            WireError::Version(_) => count(&self.wrong_version),
+            WireError::Capability(_) => count(&self.declined),
+        }
+    }
 }

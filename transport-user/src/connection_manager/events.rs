@@ -11,44 +11,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use super::admission::Source;
-use super::lock;
 use super::log_limit::LogLimit;
+use super::origin::{Level, Origin};
+use crate::common::mutex::lock;
 
 /// Number of events that are kept.
 const REMEMBERED: usize = 256;
 /// Number of events of strangers that are kept, of all together.
 const OF_STRANGERS: usize = REMEMBERED / 4;
-
-/// Who causes an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Origin {
-    /// The node or its user. Such events are not limited: there is one for each thing that the user does.
-    Node,
-    /// A peer that has, or had, a connection.
-    Peer(Source),
-    /// A host whose handshake has not led to a connection.
-    Stranger(Source),
-    /// Peers that are too many to be told apart.
-    Peers,
-    /// Strangers that are too many to be told apart, or whose events do not name them.
-    Strangers,
-}
-
-impl Origin {
-    pub(super) fn is_stranger(self) -> bool {
-        matches!(self, Self::Stranger(_) | Self::Strangers)
-    }
-}
-
-/// How much attention an event needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// Everything is in order.
-    Note,
-    /// Something failed.
-    Warning,
-}
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +131,7 @@ fn say(level: Level, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::admission::Source;
     use super::*;
 
     fn source(number: u8) -> Source {

@@ -1,22 +1,28 @@
 //! The handshake for the connecting end, and what both ends do alike.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use transport_common::ids::{Cid, RKey};
 
-use super::agreement::{Agreement, LEAST_MTU, PATIENCE, Terms, agree};
-use super::attempt::Attempt;
-use super::connect_error::{ConnectError, classify};
+use super::agreement::{Agreement, Terms, agree, make_offer};
+use super::blocked::Blocked;
+use super::capabilities::{Introduction, ProofRegion, Side};
+use super::connect_error::{ConnectError, broken, classify};
 use super::counters::count;
+use super::dialing::dial;
 use super::host::Host;
-use super::message::{Message, PROTOCOL, VERSION, WireError, read_message, write_message};
+use super::message::{Message, PROTOCOL, WireError, read_message, write_message};
+use super::node_state::socket_address;
+use super::options::PATIENCE;
+use super::path_reports::LEAST_MTU;
 use super::path_search::{probe_socket, search_from_here};
 use super::proof;
 use super::round_trip::round_trip_of;
-use super::{Shared, establish, socket_address};
+use super::serve::establish;
+use super::shared::Shared;
 use crate::parameters::open::Tuning;
 
 /// A connection that this end has opened. Dropping it closes the connection, unless the handshake has succeeded.
@@ -62,35 +68,32 @@ pub(super) async fn connect<H: Host>(
         return Err(ConnectError::Patience);
     }
     let terms = Terms { rack_tlp: Some(rack_tlp), patience: Some(patience), ..terms };
-    let mut attempt = Attempt::first(terms);
+    let mut too_long = None;
     loop {
-        let outcome = connect_once(shared, address, port, attempt).await;
-        match &outcome {
-            Ok(cid) => tell_limit(shared, *cid, attempt),
-            Err(error) => {
-                if let Some(next) = attempt.after(error) {
-                    attempt = next;
-                    continue;
+        match connect_once(shared, address, port, terms, too_long).await {
+            // The search may have found nothing, because a firewall drops its probes.
+            Err(ConnectError::DataPath { blocked, .. }) if blocked.begins_above(LEAST_MTU) => {
+                too_long = Some(blocked);
+            }
+            outcome => {
+                if let (Ok(cid), Some(blocked)) = (&outcome, too_long) {
+                    let text = format!("connection {} has an MTU of {LEAST_MTU}: {blocked}", cid.0);
+                    shared.events.warn(text);
                 }
+                return outcome;
             }
         }
-        return outcome;
     }
 }
 
-/// Tells why a connection has a smaller MTU than its path seemed to carry.
-fn tell_limit<H: Host>(shared: &Shared<H>, cid: Cid, attempt: Attempt) {
-    if let Some(blocked) = attempt.too_long() {
-        shared.events.warn(format!("connection {} has an MTU of {LEAST_MTU}: {blocked}", cid.0));
-    }
-}
-
-/// Connects to a peer in one way.
+/// Connects to a peer once. The terms leave nothing open. `too_long` is what the data path did not carry with a larger MTU
+/// than the smallest.
 async fn connect_once<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
     port: u16,
-    attempt: Attempt,
+    terms: Terms,
+    too_long: Option<Blocked>,
 ) -> Result<Cid, ConnectError> {
     let local = shared.host.local();
     let reservation = shared.host.reserve_cid()?;
@@ -103,13 +106,18 @@ async fn connect_once<H: Host>(
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
     // The clock in the offer is that of now, not of the time before the wait.
-    let mut offer = attempt.offer(&shared.host.local(), cid, shared.host.regions());
-    let region = if attempt.proves() { proof::region(shared) } else { None };
-    offer.proof = region.as_ref().map(|(_, key)| key.0);
-    let socket = if attempt.searches() { probe_socket(shared, own_end).await } else { None };
-    offer.probe = socket.as_ref().map(|(_, probe)| *probe);
-    let hello =
-        Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
+    let mut offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
+    offer.limit(too_long.map(|_| LEAST_MTU), local.address.is_ipv6());
+    let mut own = introduction(terms);
+    let region = proof::region(shared);
+    own.capabilities.path_proof = region.as_ref().map(|(_, key)| ProofRegion { rkey: key.0 });
+    let socket = probe_socket(shared).await;
+    own.capabilities.path_search = socket.as_ref().map(|(_, probe)| *probe);
+    let hello = Message::Hello {
+        protocol: PROTOCOL.into(),
+        introduction: own.clone(),
+        offer: Box::new(offer.clone()),
+    };
     let answer = match (exchange(shared, &mut stream, &hello).await, socket) {
         (Ok(Message::Probe { probe }), Some((socket, _))) => {
             probe.check().map_err(|text| ConnectError::Offer { peer, text })?;
@@ -117,8 +125,9 @@ async fn connect_once<H: Host>(
         }
         (answer, _) => answer,
     };
-    let (peer_offer, path_mtu) = match answer.map_err(|source| ConnectError::Protocol { peer, source })? {
-        Message::Accept { offer, path_mtu } => (*offer, path_mtu),
+    let answer = answer.map_err(|error| broken(peer, error))?;
+    let (theirs, peer_offer, path_mtu) = match answer {
+        Message::Accept { introduction, offer, path_mtu } => (introduction, *offer, path_mtu),
         Message::Reject { reason, text } => {
             return Err(ConnectError::Rejected { peer, reason, text: text.escape_debug().to_string() });
         }
@@ -127,8 +136,11 @@ async fn connect_once<H: Host>(
             return Err(ConnectError::Protocol { peer, source });
         }
     };
-    let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
-        .and_then(|agreement| match attempt.terms().are_kept_by(&peer_offer) {
+    let common = own
+        .in_common(&theirs, Side::Connecting)
+        .map_err(|missing| ConnectError::Capability { peer, missing })?;
+    let mut agreement = agree(&offer, &peer_offer, &common, address, tuning(shared, &stream))
+        .and_then(|agreement| match terms.are_kept_by(&peer_offer) {
             true => Ok(agreement),
             false => Err("the peer changed the ordering, the upper layer protocol or the tunnel".to_owned()),
         })
@@ -140,17 +152,28 @@ async fn connect_once<H: Host>(
     let opened = Opened::new(shared, cid);
     write_message(&mut stream, &Message::Ready, shared.timing.patience)
         .await
-        .map_err(|source| ConnectError::Protocol { peer, source })?;
-    if let (Some(_), Some(peers)) = (&region, peer_offer.proof) {
-        let proven = proof::prove(shared, &mut stream, &agreement, RKey(peers)).await;
-        if let Some(blocked) = proven.map_err(|source| ConnectError::Protocol { peer, source })? {
+        .map_err(|error| broken(peer, error))?;
+    if let Some(ProofRegion { rkey }) = common.path_proof {
+        let proven = proof::prove(shared, &mut stream, &agreement, RKey(rkey)).await;
+        if let Some(blocked) = proven.map_err(|error| broken(peer, error))? {
             count(&shared.counters.unproven);
             return Err(ConnectError::DataPath { peer, blocked });
         }
     }
     opened.keep();
-    establish(shared, stream, peer, &agreement, peer_offer, Some(attempt.terms()));
+    establish(shared, stream, peer, &agreement, peer_offer, Some(terms));
     Ok(cid)
+}
+
+/// Returns what this end is able to do, and what a connection with these terms cannot do without.
+fn introduction(terms: Terms) -> Introduction {
+    let mut own = Introduction::default();
+    own.set_rack_tlp(terms.rack_tlp == Some(true));
+    own.require(terms.ulp);
+    if terms.tunnel.is_some() {
+        own.require("tunnel");
+    }
+    own
 }
 
 /// The tuning of a connection to the peer of `stream`: what follows the path starts from the round trip time of TCP.
@@ -167,16 +190,6 @@ pub(super) async fn find_next_hop<H: Host>(shared: &Shared<H>, agreement: &mut A
     if let Some(next_hop) = shared.host.next_hop(agreement.connection.peer_address).await {
         agreement.connection.peer_mac = next_hop;
     }
-}
-
-/// Connects by TCP from the node's address, because the peer takes the source address of the TCP connection for
-/// our Falcon address.
-pub(super) async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = if peer.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.bind(own_end)?;
-    let stream = socket.connect(peer).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 pub(super) async fn exchange<H: Host>(

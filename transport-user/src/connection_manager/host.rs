@@ -8,9 +8,8 @@ use transport_common::ids::{Cid, RKey};
 
 use super::agreement::Agreement;
 use super::message::RegionAdvertisement;
-use super::path_watch::PathState;
-use super::proof::Proof;
-use super::security_watch::Refusals;
+use super::node_state::{LocalEnd, PathState, Refusals};
+use super::path_reports::Proof;
 use crate::common::mac::Mac;
 
 /// A node as the connection manager uses it. Every method except [`Host::next_hop`] and [`Host::prove`] returns without
@@ -90,23 +89,6 @@ pub trait Host: Send + Sync + 'static {
 
     /// Returns the regions that peers may know.
     fn regions(&self) -> Vec<RegionAdvertisement>;
-}
-
-/// This end of every connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalEnd {
-    /// The node's IP address.
-    pub address: IpAddr,
-    /// Index of its interface, which is the scope of link-local IPv6 addresses.
-    pub interface_index: u32,
-    /// MAC address.
-    pub mac: Mac,
-    /// IP MTU, bytes.
-    pub mtu: u32,
-    /// Largest user data of one transaction, bytes.
-    pub max_segment: u32,
-    /// The clock from which IVs are taken, picoseconds (D-12).
-    pub clock_ps: u64,
 }
 
 /// The health of a connection.

@@ -10,48 +10,27 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use transport_common::ids::Cid;
 
-use super::handshake::dial;
+use super::dialing::dial;
 use super::host::Host;
 use super::message::{Message, Rejection, WireError, read_message, write_message};
+use super::node_state::socket_address;
+use super::options::heartbeat;
 use super::session::Session;
-use super::{Shared, lock, socket_address};
+use super::shared::Shared;
+use crate::common::mutex::lock;
 
-/// Heartbeats in the time of the patience. One may be late by an outage that is almost as long.
-const HEARTBEATS: u32 = 10;
 /// Looks in the time of a heartbeat.
 const LOOKS: u32 = 2;
 /// Looks without a sign of life after which the peer is asked: one heartbeat is missing.
 const IN_DOUBT: u32 = 3;
 /// Round trips within which a question is answered: one for TCP, one for the question, and others for what is lost.
 const ROUND_TRIPS: u32 = 8;
-
-/// What is known about a peer's life.
-#[derive(Debug, Default)]
-pub(super) struct Life {
-    /// Whether there was a sign of life since the last check.
-    heard: AtomicBool,
-    /// Wakes whoever asks the peer.
-    in_doubt: Notify,
-}
-
-impl Life {
-    /// Records a sign of life.
-    pub(super) fn heard(&self) {
-        self.heard.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Returns the time between two heartbeats of a connection with this patience.
-pub(super) fn heartbeat(patience: Duration) -> Duration {
-    patience / HEARTBEATS
-}
 
 /// Returns when the peer counts as dead.
 pub(super) async fn watch<H: Host>(
@@ -63,9 +42,7 @@ pub(super) async fn watch<H: Host>(
         if !session.connected_here() {
             std::future::pending::<()>().await;
         }
-        ask(shared, session, round_trip).await;
-        // The peer is of a release that does not answer.
-        std::future::pending::<Infallible>().await
+        ask(shared, session, round_trip).await
     };
     tokio::select! {
         error = look(shared, session) => error,
@@ -106,19 +83,16 @@ async fn look<H: Host>(shared: &Shared<H>, session: &Session) -> WireError {
     }
 }
 
-/// Asks the peer for a sign of life whenever there is doubt. Returns if the peer does not understand.
-async fn ask<H: Host>(shared: &Shared<H>, session: &Session, round_trip: Option<Duration>) {
+/// Asks the peer for a sign of life whenever there is doubt.
+async fn ask<H: Host>(shared: &Shared<H>, session: &Session, round_trip: Option<Duration>) -> Infallible {
     let pause = heartbeat(session.patience) / LOOKS;
     let longest = pause.max(ROUND_TRIPS * round_trip.unwrap_or_default());
     loop {
         session.life.in_doubt.notified().await;
         // Whether it arrived or not is seen from the answer. Then or in time, the next one follows.
         let asked = timeout(longest, ask_once(shared, session)).await;
-        match asked {
-            Ok(Ok(Message::Alive { .. })) => session.life.heard(),
-            // A peer that knows the question but not the connection says so with another reason.
-            Ok(Ok(Message::Reject { reason: Rejection::Offer, .. })) => return,
-            _ => {}
+        if let Ok(Ok(Message::Alive { .. })) = asked {
+            session.life.heard();
         }
     }
 }

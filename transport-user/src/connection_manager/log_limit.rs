@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::events::Origin;
+use super::origin::Origin;
 
 /// Most strangers, and most peers, that are told apart. Further ones share a budget.
 const ORIGINS: usize = 512;

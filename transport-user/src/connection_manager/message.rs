@@ -1,6 +1,7 @@
 //! The messages between two connection managers over TCP, and their framing.
 //!
-//! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is `Hello` -> `Accept`
+//! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. Unknown fields are ignored
+//! ([`super::capabilities`] says why that is safe). The exchange is `Hello` -> `Accept`
 //! (or `Reject`) -> `Ready`. Between `Hello` and `Accept`, ends that search for the MTU of the path exchange `Probe` and
 //! `Path`. After `Ready`, ends that prove the data path exchange `Proof`. Then each end sends `Heartbeat` ten times in the
 //! time after which the peer would count as dead, `Regions` when its registered regions change, `File` for file transfers,
@@ -14,17 +15,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use transport_common::queues::REGIONS;
 
-use super::path_mtu::ProbeOffer;
-use super::proof::Proof;
-use super::smaller_mtu::SmallerMtu;
+use super::capabilities::{Introduction, VERSIONS, Versions};
+use super::file_message::FileMessage;
+use super::path_reports::{ProbeOffer, Proof, SmallerMtu};
 use crate::common::mac::Mac;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
 
 /// Name of the protocol in `Hello`.
 pub const PROTOCOL: &str = "tiercel-connection-manager";
-/// Version of the protocol. Both ends must use the same version.
-pub const VERSION: u32 = 1;
 /// Largest message, bytes. A full region table fits.
 pub const LARGEST_MESSAGE: usize = 64 << 10;
 /// Longest name or text that a peer may send, bytes.
@@ -34,14 +33,14 @@ const LONGEST_PATH: usize = 1023;
 
 /// A message between connection managers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
     /// The offer of the connecting end. This is the first message.
     Hello {
         /// [`PROTOCOL`].
         protocol: String,
-        /// [`VERSION`].
-        version: u32,
+        /// What the connecting end is able to do.
+        introduction: Introduction,
         /// The offer of the connecting end.
         offer: Box<Offer>,
     },
@@ -59,10 +58,11 @@ pub enum Message {
     },
     /// The answer of the accepting end. Its half is open and accepts packets.
     Accept {
+        /// What the accepting end is able to do.
+        introduction: Introduction,
         /// The offer of the accepting end. Its MTU is at most that of the path.
         offer: Box<Offer>,
-        /// Largest IP packet that crosses the path in both directions, bytes, if it was found. Not in the message if it was
-        /// not, so that a node that does not search still understands it.
+        /// Largest IP packet that crosses the path in both directions, bytes, if it was found.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_mtu: Option<u32>,
     },
@@ -110,17 +110,40 @@ pub enum Message {
     },
     /// The connection ends. No message follows.
     Close {
+        /// The reason, for programs.
+        reason: Ending,
         /// The reason, for people at the receiver: there the sender is "the peer".
         text: String,
     },
+}
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The user of the sender closed the connection.
+    User,
+    /// The connection was closed at the sender, and not by its connection manager.
+    Closed,
+    /// Packet delivery of the sender failed (F-11-6).
+    Failed,
+    /// The node of the sender goes down.
+    Down,
+    /// The data path does not carry the packets of the connection any more.
+    Path,
+    /// A reason that a later release has. The text says more.
+    #[serde(other)]
+    Other,
 }
 
 /// Why a connection is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
-    /// The version of the protocol is another one.
+    /// The ends speak no version of the protocol in common.
     Version,
+    /// The connection needs a capability that is not common to both ends.
+    Capability,
     /// The node has no free CID, or the peer has reached its limit of connections.
     TableFull,
     /// There are too many unfinished handshakes.
@@ -131,11 +154,13 @@ pub enum Rejection {
     Node,
     /// The node has no such connection.
     Unknown,
+    /// A reason that a later release has. The text says more.
+    #[serde(other)]
+    Other,
 }
 
 /// The offer of one end for its half of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Offer {
     /// CID that the peer writes into packets to this end (F-6.2-2).
     pub cid: u32,
@@ -151,29 +176,15 @@ pub struct Offer {
     pub max_segment: u32,
     /// Whether requests are delivered in RSN order. The connecting end decides.
     pub ordered: bool,
-    /// Whether this end has the RACK-TLP extension on (F-9.1.6-9). It is on if both ends offer it. Not in the message if
-    /// this end does not, so that a node that does not know it still understands the offer.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub rack_tlp: bool,
-    /// The upper layer protocol. The connecting end decides. Not in the message if it is RDMA, so that a node that
-    /// knows no other still understands it.
-    #[serde(default, skip_serializing_if = "Ulp::is_rdma")]
+    /// The upper layer protocol. The connecting end decides, and requires the capability of this name.
     pub ulp: Ulp,
-    /// The inner addresses of this end and of the peer in tunnel mode (F-7.1.2-1). The connecting end decides. Not in the
-    /// message in transport mode, so that a node that knows no tunnels still understands it.
+    /// The inner addresses of this end and of the peer in tunnel mode (F-7.1.2-1), `None` in transport mode. The connecting
+    /// end decides, and requires the capability for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
     /// Time in milliseconds after which a peer of which nothing arrives counts as dead, for both ends. The connecting end
-    /// decides. Not in the message if it is 5 seconds, so that a node that knows no other still understands it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub patience_ms: Option<u64>,
-    /// Where the connecting end takes probes of the path. `None`: it does not search, and the accepting end sends no probes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<ProbeOffer>,
-    /// R_Key of a region of this end, as long as its largest segment, into which the peer proves its direction of the data
-    /// path. The accepting end offers one in answer to an offer. `None`: the data path is not proven.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<u32>,
+    /// decides.
+    pub patience_ms: u64,
     /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
     /// Receive window for data, packets. The transmit window of the peer does not exceed it.
@@ -193,7 +204,7 @@ pub struct Offer {
 
 /// Security association of one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "mode", rename_all = "snake_case")]
 pub enum SecurityOffer {
     /// D-83: no encryption.
     Plaintext {
@@ -204,7 +215,6 @@ pub enum SecurityOffer {
 
 /// A registered region as the peer sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RegionAdvertisement {
     /// Name of the region, if it has one.
     pub name: Option<String>,
@@ -214,157 +224,6 @@ pub struct RegionAdvertisement {
     pub length: u64,
     /// Access rights, bits of [`transport_common::queues::AccessFlags`].
     pub access: u32,
-}
-
-/// The operation that carries the content of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Via {
-    /// The source WRITEs into the sink's memory.
-    Write,
-    /// The sink READs the source's memory.
-    Read,
-    /// The source SENDs into receives that the sink has posted.
-    Send,
-}
-
-/// The steps of a file transfer. Falcon carries the content, never these messages.
-///
-/// A transfer begins with `Offer` (from the source) or `Fetch` (from the sink). The sink answers an offer with
-/// `Ready`. For every chunk, the source sends `Chunk` when the chunk is written or can be read, and the sink sends
-/// `Stored`. With SEND there is no `Chunk`, because the chunk itself arrives. `End` has the hash of the bytes that
-/// the source read. `Verdict` has the hash of the bytes that the sink stored. An end whose file system or whose turn keeps
-/// it waiting says so by `Waiting`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "step", rename_all = "snake_case", deny_unknown_fields)]
-pub enum FileMessage {
-    /// The sink asks for a file of the peer.
-    Fetch {
-        /// Number of the transfer, chosen by the sink.
-        transfer: u64,
-        /// Name of the file in the peer's directory.
-        name: String,
-        /// The operation that carries the content.
-        via: Via,
-    },
-    /// The source offers a file.
-    Offer {
-        /// Number of the transfer. If the offer answers a `Fetch`, the number of that.
-        transfer: u64,
-        /// Name for the file on the sink. If the offer answers a `Fetch`, the name in that.
-        name: String,
-        /// The operation that carries the content.
-        via: Via,
-        /// Number of bytes that cross. This is the length of the file, unless it is `sparse`.
-        length: u64,
-        /// Size of each chunk, bytes. The last chunk may be shorter.
-        chunk: u32,
-        /// Most outstanding chunks.
-        slots: u32,
-        /// R_Key of the source's buffer (READ), otherwise 0.
-        rkey: u32,
-        /// Whether a file of that name may be replaced.
-        overwrite: bool,
-        /// Kind and permission bits as in `st_mode`: a regular file, or a directory, which has no content. Not in the
-        /// message if it is a file that its owner may write and everybody may read, so that a node that knows no others
-        /// still understands it.
-        #[serde(default = "default_mode", skip_serializing_if = "is_default_mode")]
-        mode: u32,
-        /// The holes of the file. Not in the message if it has none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        sparse: Option<Sparse>,
-    },
-    /// The sink is ready.
-    Ready {
-        /// Number of the transfer.
-        transfer: u64,
-        /// R_Key of the sink's buffer (WRITE), otherwise 0.
-        rkey: u32,
-    },
-    /// Chunk `index` is in slot `index % slots`.
-    Chunk {
-        /// Number of the transfer.
-        transfer: u64,
-        /// Index of the chunk, from 0.
-        index: u64,
-    },
-    /// Chunk `index` is stored, and its slot is free.
-    Stored {
-        /// Number of the transfer.
-        transfer: u64,
-        /// Index of the chunk, from 0.
-        index: u64,
-    },
-    /// The source has sent everything.
-    End {
-        /// Number of the transfer.
-        transfer: u64,
-        /// SHA-256 of the content, hexadecimal.
-        sha256: String,
-    },
-    /// The sink has compared the hashes and kept the file.
-    Verdict {
-        /// Number of the transfer.
-        transfer: u64,
-        /// SHA-256 of what the sink stored, hexadecimal.
-        sha256: String,
-    },
-    /// One end aborts the transfer.
-    Abort {
-        /// Number of the transfer.
-        transfer: u64,
-        /// The reason, for people. It has no numbers and no paths of the sender.
-        text: String,
-        /// Number of receives that the sink posted in all, if some of them wait for a SEND. The source sends so many
-        /// messages, and none is left that a later transfer would take for its own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        posted: Option<u64>,
-    },
-    /// The sender waits for its file system or for its turn, and still wants the transfer.
-    Waiting {
-        /// Number of the transfer.
-        transfer: u64,
-    },
-}
-
-/// A file with holes. What crosses is its data, one extent after the other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sparse {
-    /// Length of the file, bytes.
-    pub length: u64,
-    /// Begin and length of each extent of data, bytes, in order.
-    pub extents: Vec<(u64, u64)>,
-}
-
-/// Kind and permission bits of a file in an offer that has none.
-fn default_mode() -> u32 {
-    FileMessage::DEFAULT_MODE
-}
-
-fn is_default_mode(mode: &u32) -> bool {
-    *mode == FileMessage::DEFAULT_MODE
-}
-
-impl FileMessage {
-    /// Kind and permission bits of a file in an offer that has none: regular, mode 0644.
-    pub const DEFAULT_MODE: u32 = 0o100_644;
-
-    /// Returns the number of the transfer.
-    pub fn transfer(&self) -> u64 {
-        match self {
-            Self::Fetch { transfer, .. }
-            | Self::Offer { transfer, .. }
-            | Self::Ready { transfer, .. }
-            | Self::Chunk { transfer, .. }
-            | Self::Stored { transfer, .. }
-            | Self::End { transfer, .. }
-            | Self::Verdict { transfer, .. }
-            | Self::Abort { transfer, .. }
-            | Self::Waiting { transfer } => *transfer,
-        }
-    }
 }
 
 /// Why a message could not be read or written.
@@ -382,11 +241,40 @@ pub enum WireError {
     /// The data is not a message of the protocol.
     #[error("not a message of the protocol: {0}")]
     Garbage(String),
-    /// The peer uses another version of the protocol.
+    /// The ends speak no version of the protocol in common. These are the peer's.
     #[error(
-        "the peer uses version {0} of the protocol, this node uses version {VERSION}: install the same release on both"
+        "the peer speaks {0} of the protocol, and this node {VERSIONS}: install a newer release on {older}",
+        older = older_end(.0)
     )]
-    Version(u64),
+    Version(Versions),
+    /// The peer requires a capability that this release does not know. Its name.
+    #[error(
+        "the peer requires the capability \"{0}\", which this release does not know: install a newer release on this node"
+    )]
+    Capability(String),
+}
+
+/// Returns the end that speaks the older versions, if those of the peer have none in common with this end's.
+fn older_end(peers: &Versions) -> &'static str {
+    if peers.highest < VERSIONS.lowest { "the peer's node" } else { "this node" }
+}
+
+impl WireError {
+    /// Returns the error as the peer reads it, for whom this end is "it".
+    pub(super) fn for_peer(&self) -> String {
+        match self {
+            Self::Version(peers) if peers.highest < VERSIONS.lowest => format!(
+                "it speaks {VERSIONS} of the protocol, and this node {peers}: install a newer release on this node"
+            ),
+            Self::Version(peers) => format!(
+                "it speaks {VERSIONS} of the protocol, and this node {peers}: install a newer release there"
+            ),
+            Self::Capability(name) => format!(
+                "it does not know the capability \"{name}\", which the connection needs: install a newer release there"
+            ),
+            error => error.to_string(),
+        }
+    }
 }
 
 /// Reads one message. All of it must arrive within `patience`.
@@ -411,20 +299,26 @@ pub(crate) async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> Result<
     Ok(bytes)
 }
 
-/// Decodes a message. Checks the protocol and the version first, because the `Hello` of another version may have
-/// other fields.
+/// Decodes a message. Checks how the peer introduces itself first, because an offer of another version, or of a peer that
+/// requires what this release does not know, may have another form.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Message, WireError> {
     // The error may quote the peer. It is escaped, so that control characters do not reach a terminal.
     let garbage = |error: serde_json::Error| WireError::Garbage(shortened(error.to_string().escape_debug()));
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(garbage)?;
-    if value["type"] == "hello" {
-        if value["protocol"] != PROTOCOL {
-            return Err(WireError::Garbage(format!("the protocol is not {PROTOCOL}")));
+    let is_hello = value["type"] == "hello";
+    if is_hello && value["protocol"] != PROTOCOL {
+        return Err(WireError::Garbage(format!("the protocol is not {PROTOCOL}")));
+    }
+    if is_hello || value["type"] == "accept" {
+        let introduction = &value["introduction"];
+        let versions = Versions::deserialize(&introduction["versions"]).map_err(garbage)?;
+        if VERSIONS.in_common(versions).is_none() {
+            return Err(WireError::Version(versions));
         }
-        match value["version"].as_u64() {
-            Some(version) if version == u64::from(VERSION) => {}
-            Some(version) => return Err(WireError::Version(version)),
-            None => return Err(WireError::Garbage("the version is missing".into())),
+        let introduction = Introduction::deserialize(introduction).map_err(garbage)?;
+        introduction.check().map_err(|text| WireError::Garbage(text.to_owned()))?;
+        if let Some(name) = introduction.unknown() {
+            return Err(WireError::Capability(name.to_owned()));
         }
     }
     let message: Message = serde_json::from_value(value).map_err(garbage)?;
@@ -433,6 +327,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Message, WireError> {
 }
 
 impl Message {
+    /// Returns the last message of a session.
+    pub(super) fn close(reason: Ending, text: &str) -> Self {
+        Self::Close { reason, text: shortened(text) }
+    }
+
     /// Checks the limits that the types do not enforce.
     fn check(&self) -> Result<(), WireError> {
         let within = |text: &str, most: usize| match text.len() <= most {
@@ -443,7 +342,7 @@ impl Message {
         match self {
             Self::Hello { offer, .. } | Self::Accept { offer, .. } => check_regions(&offer.regions),
             Self::Regions { regions } => check_regions(regions),
-            Self::Reject { text, .. } | Self::Close { text } => short(text),
+            Self::Reject { text, .. } | Self::Close { text, .. } => short(text),
             Self::File { step: FileMessage::Abort { text, .. } } => short(text),
             Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => {
                 within(name, LONGEST_PATH)

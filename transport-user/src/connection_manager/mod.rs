@@ -11,179 +11,111 @@
 //! total and per source), size and time. A silent peer does not keep others out. Every failure has a counter, and
 //! the node goes on serving. In plaintext mode (D-83) peers are not authenticated: any host that reaches the port
 //! can connect. Bind the node to a trusted network.
+//!
+//! ## Layers
+//! A module uses only modules above it in this table; `tests/order.rs` checks it. This module is the last one.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `admission`, `dialing`, `round_trip`, `options` | who may begin a handshake; TCP connections to peers; the options |
+//! | `origin`, `log_limit`, `events` | events, and how many an origin may cause |
+//! | `path_reports`, `path_signals`, `path_mtu`, `blocked` | what ends say of the path, and what follows from it |
+//! | `file_message`, `notices` | steps of file transfers, and the notices for the node |
+//! | `capabilities`, `message`, `counters` | what ends are able to do, and what they say to each other |
+//! | `node_state`, `agreement`, `host`, `node_host` | the node, and what two nodes agree on |
+//! | `session`, `reconnects`, `incoming`, `connect_error` | sessions, lost connections, connections of peers; no tasks yet |
+//! | `shared` | the state that all tasks share |
+//! | `next_hop`, `path_search`, `smaller_mtu`, `proof`, `path_check`, `life` | parts of tasks: the path, the life of a peer |
+//! | `security_watch`, `path_watch` | the watches over all connections |
+//! | `serve` | the task of a session |
+//! | `handshake`, `acceptance`, `listening`, `reconnect` | how sessions begin, at either end and again |
+//!
+//! A session that is lost does not begin a handshake itself, because handshakes begin sessions: it tells `reconnects`, and
+//! the task of `reconnect` begins it.
 
-use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::sync::{Arc, Mutex};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use transport_common::ids::Cid;
 
 mod acceptance;
 mod admission;
 mod agreement;
-mod attempt;
+mod blocked;
+mod capabilities;
 mod connect_error;
 mod counters;
+mod dialing;
 mod events;
+mod file_message;
 mod handshake;
 mod host;
+mod incoming;
 mod life;
+mod listening;
 mod log_limit;
 pub(crate) mod message;
 mod next_hop;
 mod node_host;
+mod node_state;
 mod notices;
+mod options;
+mod origin;
 mod path_check;
 mod path_mtu;
+mod path_reports;
 mod path_search;
+mod path_signals;
 mod path_watch;
 mod proof;
 mod reconnect;
+mod reconnects;
 mod round_trip;
 mod security_watch;
+mod serve;
 mod session;
+mod shared;
 mod smaller_mtu;
 #[cfg(test)]
 mod tests;
 
 pub use admission::Limits;
 pub(crate) use admission::Source as PeerSource;
-use admission::{Admission, Admitted, Dialing};
-pub use agreement::{Agreement, PATIENCE, Terms};
+pub use agreement::{Agreement, Terms};
+pub use blocked::Blocked;
+pub use capabilities::{
+    Capabilities, Choice, Introduction, Missing, Present, ProofRegion, Side, VERSIONS, Versions,
+};
 pub use connect_error::ConnectError;
 pub use counters::ManagerStatistics;
-use counters::{Counters, count};
 pub use events::Event;
-use events::EventLog;
-pub(crate) use events::{Level, Origin};
-pub use host::{Health, Host, HostError, LocalEnd};
+pub use file_message::{FileMessage, Sparse, Via};
+pub use host::{Health, Host, HostError};
+pub use incoming::AcceptError;
+pub(crate) use listening::ListeningPlace;
+pub use listening::StartError;
 pub(crate) use message::shortened;
 pub use message::{
-    FileMessage, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer,
-    Sparse, VERSION, Via, WireError,
+    Ending, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer,
+    WireError,
 };
 pub use node_host::NodeHost;
-use notices::NoticeQueue;
+pub use node_state::{LocalEnd, PathState, Refusals};
 pub use notices::{Notice, Notices};
-use path_check::PathCheck;
-pub use path_mtu::ProbeOffer;
-pub use path_watch::PathState;
-pub use proof::{Blocked, Proof};
-pub use reconnect::Reconnecting;
-use reconnect::Reconnects;
+pub use options::{DEFAULT_PATIENCE, ManagerOptions, PATIENCE, Timing};
+pub(crate) use origin::{Level, Origin};
+pub use path_reports::{MtuOf, ProbeOffer, Proof, SmallerMtu};
+pub use reconnects::Reconnecting;
 pub use round_trip::round_trip_of;
-pub use security_watch::Refusals;
-pub use session::DEFAULT_PATIENCE;
 pub use session::SessionInfo;
-use session::{Mtus, Session, farewell};
+
+use listening::listen;
+use session::Session;
+use shared::Shared;
 
 use crate::common::mutex::lock;
-use crate::common::open_files;
-use crate::parameters::open::Tuning;
-
-/// Length of the queue of TCP connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
-
-/// Options of the connection manager.
-#[derive(Clone, Copy, Debug)]
-pub struct ManagerOptions {
-    /// TCP port to listen on. With 0 the system chooses a port.
-    pub port: u16,
-    /// Tuning of the connections that the manager opens.
-    pub tuning: Tuning,
-    /// Heartbeats and time limits.
-    pub timing: Timing,
-    /// Limits for peers.
-    pub limits: Limits,
-}
-
-/// Heartbeats and time limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// Longest time between heartbeats. Default 500 ms. There are at least ten in the time of the patience.
-    pub heartbeat: Duration,
-    /// A peer of which nothing arrives for this time, neither a whole message nor a Falcon packet, counts as dead. So does
-    /// one that does not read for twice the time. Default 5 s. The connecting end decides for both ends, by
-    /// [`Terms::patience`] or by this. A handshake may take this time for each of its messages.
-    pub patience: Duration,
-    /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
-    pub first_message: Duration,
-    /// Longest time in which the packets that prove the data path of a new connection have to be acknowledged. Default 5 s. The
-    /// other end may take as long beyond the patience to say what came of its own.
-    pub proof: Duration,
-}
-
-/// Why the manager could not start.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for the connection manager: {source}; {}", self.remedy())]
-pub struct StartError {
-    /// The address on which it should listen.
-    pub address: SocketAddr,
-    /// The system's reason.
-    pub source: std::io::Error,
-}
-
-impl StartError {
-    fn remedy(&self) -> &'static str {
-        match self.source.kind() {
-            ErrorKind::AddrNotAvailable => {
-                "the interface does not have this address: use one that `ip address` shows, or add this one"
-            }
-            ErrorKind::AddrInUse => {
-                "another program listens there, perhaps another node (`tiercel down` stops it): choose another port with \
-                 --control-port or node.control_port"
-            }
-            ErrorKind::PermissionDenied => {
-                "run as root, or choose a port above 1023 with --control-port or node.control_port"
-            }
-            _ => "choose another port with --control-port or node.control_port",
-        }
-    }
-}
-
-/// A socket that listens for a manager that starts later. Peers that connect before that wait.
-pub(crate) struct ListeningPlace {
-    listener: TcpListener,
-    local: SocketAddr,
-}
-
-impl ListeningPlace {
-    /// Binds the socket and listens. Needs a runtime.
-    pub(crate) fn take(address: IpAddr, port: u16, interface_index: u32) -> Result<Self, StartError> {
-        let address = socket_address(address, port, interface_index);
-        let listen = || {
-            let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            socket.set_reuseaddr(true)?;
-            socket.bind(address)?;
-            let listener = socket.listen(BACKLOG)?;
-            let local = listener.local_addr()?;
-            Ok(Self { listener, local })
-        };
-        listen().map_err(|source| StartError { address, source })
-    }
-}
-
-/// The state that all tasks of the manager share.
-struct Shared<H> {
-    host: H,
-    tuning: Tuning,
-    timing: Timing,
-    sessions: Mutex<HashMap<Cid, Arc<Session>>>,
-    limits: Limits,
-    admission: Arc<Admission>,
-    dialing: Dialing,
-    /// Connections whose data path is being proven.
-    proving: Mutex<HashSet<Cid>>,
-    counters: Counters,
-    events: EventLog,
-    notices: NoticeQueue,
-    reconnects: Reconnects,
-}
 
 /// The connection manager of a node. Dropping it stops listening. [`ConnectionManager::shut_down`] also closes all
 /// connections and informs their peers.
@@ -191,7 +123,7 @@ pub struct ConnectionManager<H: Host> {
     shared: Arc<Shared<H>>,
     local: SocketAddr,
     listener: JoinHandle<()>,
-    watches: [JoinHandle<()>; 2],
+    watches: [JoinHandle<()>; 3],
 }
 
 impl<H: Host> ConnectionManager<H> {
@@ -208,27 +140,14 @@ impl<H: Host> ConnectionManager<H> {
     /// Starts with a socket that already listens.
     pub(crate) fn start_at(place: ListeningPlace, host: H, options: ManagerOptions) -> (Self, Notices) {
         let ListeningPlace { listener, local } = place;
-        let (notices, receiver) = NoticeQueue::new();
-        let shared = Arc::new(Shared {
-            host,
-            tuning: options.tuning,
-            timing: options.timing,
-            sessions: Mutex::default(),
-            limits: options.limits,
-            admission: Admission::new(options.limits),
-            dialing: Dialing::default(),
-            proving: Mutex::default(),
-            counters: Counters::default(),
-            events: EventLog::default(),
-            notices,
-            reconnects: Reconnects::default(),
-        });
+        let (shared, notices) = Shared::new(host, options);
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
         let watches = [
             tokio::spawn(security_watch::watch(Arc::clone(&shared))),
             tokio::spawn(path_watch::watch(Arc::clone(&shared))),
+            tokio::spawn(reconnect::watch(Arc::clone(&shared))),
         ];
-        (Self { shared, local, listener, watches }, receiver)
+        (Self { shared, local, listener, watches }, notices)
     }
 
     /// Returns the address on which it listens.
@@ -244,6 +163,36 @@ impl<H: Host> ConnectionManager<H> {
         handshake::connect(&self.shared, peer, port, terms).await
     }
 
+    /// Waits for the next connection that a peer has opened and whose handshake has succeeded. Those that this end has
+    /// opened are not among them, and nor are those that have ended before they were accepted.
+    ///
+    /// Nobody has to accept: connections work all the same. At most 64 of them wait here. Beyond that, the oldest one leaves
+    /// the queue, and the next call returns how many did. Several tasks may accept; each connection is given to one of them.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. If it is used in a `tokio::select!` and another branch completes first, no connection is
+    /// lost: another call returns it.
+    ///
+    /// # Errors
+    /// [`AcceptError::Missed`] with the number of connections that were not accepted in time; the next call goes on. After
+    /// [`Self::shut_down`], [`AcceptError::Closed`].
+    ///
+    /// ```no_run
+    /// # use transport_user::connection_manager::{AcceptError, ConnectionManager, NodeHost};
+    /// # async fn serve(manager: ConnectionManager<NodeHost>) {
+    /// loop {
+    ///     match manager.accept().await {
+    ///         Ok(session) => println!("{} has opened connection {}", session.peer, session.local_cid),
+    ///         Err(AcceptError::Missed(number)) => eprintln!("{number} connections were missed"),
+    ///         Err(AcceptError::Closed) => break,
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn accept(&self) -> Result<SessionInfo, AcceptError> {
+        self.shared.incoming.next().await
+    }
+
     /// Closes a connection and informs the peer, or gives up a lost one that is being set up again. Returns false if
     /// neither has this CID.
     pub async fn close(&self, cid: Cid) -> bool {
@@ -251,22 +200,22 @@ impl<H: Host> ConnectionManager<H> {
             self.shared.events.note(format!("connection {}, which was lost, is given up", cid.0));
             return true;
         }
-        self.close_because(cid, session::BY_USER).await
+        self.close_because(cid, Ending::User, "closed by its user").await
     }
 
-    async fn close_because(&self, cid: Cid, reason: &str) -> bool {
+    async fn close_because(&self, cid: Cid, reason: Ending, text: &str) -> bool {
         let Some(session) = self.session(cid) else { return false };
         // The datapath closes first, so that it sends nothing more. A session that has just ended has closed it
         // already.
         self.shared.host.close(cid);
-        let _ = session.outgoing.send(farewell(reason)).await;
+        let _ = session.outgoing.send(Message::close(reason, text)).await;
         true
     }
 
     /// Sends a step of a file transfer to the peer of a connection. Returns false if the session has ended.
     pub async fn send_file_step(&self, cid: Cid, step: FileMessage) -> bool {
         match self.session(cid) {
-            Some(session) => session::send_step(&session, step).await,
+            Some(session) => session.send_step(step).await,
             None => false,
         }
     }
@@ -330,12 +279,13 @@ impl<H: Host> ConnectionManager<H> {
         self.shared.reconnects.stop_all();
         let sessions: Vec<_> = lock(&self.shared.sessions).keys().copied().collect();
         for cid in sessions {
-            self.close_because(cid, session::GOING_DOWN).await;
+            self.close_because(cid, Ending::Down, "its node goes down").await;
         }
         let deadline = tokio::time::Instant::now() + self.shared.timing.patience;
         while !lock(&self.shared.sessions).is_empty() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        self.shared.incoming.close();
     }
 
     fn session(&self, cid: Cid) -> Option<Arc<Session>> {
@@ -348,119 +298,5 @@ impl<H: Host> Drop for ConnectionManager<H> {
         self.listener.abort();
         self.watches.iter().for_each(JoinHandle::abort);
         self.shared.reconnects.stop_all();
-    }
-}
-
-/// Accepts peers, one task each, until it is aborted.
-async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
-    let mut complaints = open_files::Complaints::default();
-    loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // These are few. As events of strangers, they could be suppressed by those who use up the descriptors.
-                if let Some(text) = complaints.failed("a peer", &error, std::time::Instant::now()) {
-                    shared.events.warn(text);
-                }
-                tokio::time::sleep(open_files::PAUSE).await;
-                continue;
-            }
-        };
-        if complaints.ended() {
-            shared.events.warn("peers are accepted again".to_owned());
-        }
-        count(&shared.counters.tcp_accepted);
-        let origin = Origin::Stranger(PeerSource::of(peer.ip()));
-        let place = match shared.admission.admit(peer.ip()) {
-            Admitted::Free(place) => place,
-            Admitted::Displacing(place, source) => {
-                let text = || format!("a handshake of {source} is ended to make place for {peer}");
-                shared.events.add(origin, Level::Warning, text);
-                place
-            }
-            Admitted::Refused => {
-                count(&shared.counters.refused_busy);
-                let most = shared.limits.handshakes_per_source;
-                let text = || format!("{peer} rejected: it has {most} unfinished handshakes");
-                shared.events.add(origin, Level::Warning, text);
-                acceptance::turn_away(&stream);
-                continue;
-            }
-        };
-        tokio::spawn(acceptance::accept(Arc::clone(&shared), stream, peer, place));
-    }
-}
-
-/// Stores a session and starts to serve it.
-fn establish<H: Host>(
-    shared: &Arc<Shared<H>>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    agreement: &Agreement,
-    peer_offer: Offer,
-    dialled: Option<Terms>,
-) {
-    let (outgoing, queue) = mpsc::channel(session::OUTGOING);
-    let connection = &agreement.connection;
-    // The connecting end decides. One that says nothing has the patience of every release, and hears often enough of this
-    // end whatever this end's patience is.
-    let patience = match dialled {
-        Some(terms) => terms.patience,
-        None => peer_offer.patience(),
-    };
-    let longest_stall = path_check::longest_stall(&shared.tuning, &connection.tuning, round_trip_of(&stream));
-    // A node that proves the data path also searches for the path's MTU again.
-    let peer_searches = agreement.path_mtu.is_some() && peer_offer.proof.is_some();
-    let session = Arc::new(Session {
-        local_cid: connection.local_cid,
-        peer_cid: connection.peer_cid,
-        peer,
-        dialled,
-        patience: patience.unwrap_or(shared.timing.patience),
-        life: life::Life::default(),
-        rx_spi: connection.security.rx_spi,
-        tx_spi: connection.security.tx_spi,
-        mtus: Mutex::new(Mtus { agreed: agreement.mtu, path: agreement.path_mtu }),
-        peer_regions: Mutex::new(peer_offer.regions),
-        path: PathCheck::new(peer_searches, longest_stall),
-        outgoing,
-    });
-    lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
-    count(&shared.counters.established);
-    let way = if dialled.is_some() { "to" } else { "from" };
-    let text = || {
-        format!(
-            "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",
-            connection.local_cid.0,
-            connection.peer_cid.0,
-            agreement.mtu,
-            if agreement.path_mtu.is_some() { "of the path" } else { "that of the path was not found" },
-            if connection.ordered { "ordered" } else { "unordered" },
-            connection.ulp,
-            connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),
-        )
-    };
-    shared.events.add(session.origin(), Level::Note, text);
-    tokio::spawn(session::serve(Arc::clone(shared), session, stream, queue));
-}
-
-fn count_wire_error(counters: &Counters, error: &WireError) {
-    match error {
-        WireError::Ended(_) => {}
-        WireError::Silent(_) => count(&counters.silent),
-        WireError::TooLong(_) => count(&counters.oversize),
-        WireError::Garbage(_) => count(&counters.garbage),
-        WireError::Version(_) => count(&counters.wrong_version),
-    }
-}
-
-/// Makes a socket address. A link-local IPv6 address is valid on one interface only, so it needs the interface's
-/// index.
-fn socket_address(address: IpAddr, port: u16, interface_index: u32) -> SocketAddr {
-    match address {
-        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
-            SocketAddrV6::new(v6, port, 0, interface_index).into()
-        }
-        _ => SocketAddr::new(address, port),
     }
 }

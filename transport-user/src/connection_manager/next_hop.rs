@@ -16,11 +16,11 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use transport_common::ids::Cid;
 
-use super::Shared;
 use super::admission::Source;
-use super::events::{Level, Origin};
 use super::host::Host;
-use super::path_watch::PathState;
+use super::node_state::PathState;
+use super::origin::{Level, Origin};
+use super::shared::Shared;
 use crate::common::mac::{Mac, is_host};
 
 /// How long a round waits for what is read. Usually the kernel answers at once. While somebody changes interfaces, it may take

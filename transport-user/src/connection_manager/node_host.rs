@@ -17,12 +17,11 @@ use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::Picoseconds;
 
 use super::agreement::Agreement;
-use super::host::{Health, Host, HostError, LocalEnd};
-use super::lock;
+use super::host::{Health, Host, HostError};
 use super::message::RegionAdvertisement;
-use super::path_watch::PathState;
-use super::proof::Proof;
-use super::security_watch::Refusals;
+use super::node_state::{LocalEnd, PathState, Refusals};
+use super::path_reports::Proof;
+use crate::common::mutex::lock;
 use crate::{
     Access, CidReservation, ConnectionInfo, ConnectionState, Error, LocalCid, Mac, MemoryRegion, Node,
 };

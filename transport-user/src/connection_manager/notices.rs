@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use transport_common::ids::Cid;
 
-use super::message::FileMessage;
+use super::file_message::FileMessage;
 
 /// Steps of file transfers of one connection that the node has not taken.
 const STEPS: usize = 64;

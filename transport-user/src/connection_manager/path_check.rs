@@ -2,23 +2,22 @@
 //! ([`super::smaller_mtu`]), or ends the connection with a cause.
 
 use std::convert::Infallible;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use transport_common::wire::udp::FALCON_UDP_PORT;
 
 use super::host::Host;
 use super::message::Message;
-use super::path_mtu::{LONGEST_SEARCH, ProbeOffer};
+use super::path_mtu::LONGEST_SEARCH;
+use super::path_reports::{MtuOf, ProbeOffer, SmallerMtu};
 use super::path_search::probe_socket;
-use super::path_watch::{Heard, Stall};
-use super::session::{Session, farewell};
-use super::smaller_mtu::{MtuOf, SmallerMtu, Source, go_on};
-use super::{Shared, lock, socket_address};
+use super::path_signals::{Cause, Heard, Source, Stall};
+use super::session::Session;
+use super::shared::Shared;
+use super::smaller_mtu::go_on;
+use crate::common::mutex::lock;
 use crate::parameters::open::Tuning;
 
 /// Time between two searches of one end that found nothing new.
@@ -28,110 +27,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 const SEARCHES: u32 = 2;
 /// Shortest time after which a stalled connection is given up.
 const SHORTEST_STALL: Duration = Duration::from_secs(2);
-
-/// Why the data path ends a connection, in words for each end. The peer shows its own as words of its peer: there this end is
-/// "the peer", and what it says names no address of this end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cause {
-    pub(super) here: String,
-    pub(super) for_peer: String,
-}
-
-/// How a session learns about its data path, and what it has found out.
-pub(super) struct PathCheck {
-    stall: watch::Sender<Option<Stall>>,
-    /// A smaller MTU that is not in force yet, and how this end knows of it.
-    smaller: watch::Sender<Option<(SmallerMtu, Source)>>,
-    /// Where the peer takes probes: it searches, or answers that it takes ours.
-    probes: mpsc::Sender<ProbeOffer>,
-    incoming: tokio::sync::Mutex<mpsc::Receiver<ProbeOffer>>,
-    /// Whether the peer has said since the last check where it takes probes: its end is stalled, or this one.
-    peer_stalls: AtomicBool,
-    /// Whether the peer takes part: a node of an older release ends the session at a message that it does not expect.
-    peer_searches: bool,
-    longest_stall: Duration,
-    cause: OnceLock<Cause>,
-}
-
-impl PathCheck {
-    pub(super) fn new(peer_searches: bool, longest_stall: Duration) -> Self {
-        let (probes, incoming) = mpsc::channel(1);
-        Self {
-            stall: watch::Sender::new(None),
-            smaller: watch::Sender::new(None),
-            probes,
-            incoming: tokio::sync::Mutex::new(incoming),
-            peer_stalls: AtomicBool::new(false),
-            peer_searches,
-            longest_stall,
-            cause: OnceLock::new(),
-        }
-    }
-
-    /// Takes what the watch of the data path has seen.
-    pub(super) fn stalls(&self, stall: Option<Stall>) {
-        self.stall.send_if_modified(|before| std::mem::replace(before, stall) != stall);
-    }
-
-    /// Takes a message of the peer that names where it takes probes. If one is waiting already, the peer sends too many.
-    pub(super) fn peer_probes(&self, probe: ProbeOffer) -> Result<(), String> {
-        probe.check()?;
-        self.peer_stalls.store(true, Relaxed);
-        let _ = self.probes.try_send(probe);
-        Ok(())
-    }
-
-    /// Returns whether the peer has searched since the last call, which it does while its end is stalled.
-    pub(super) fn peer_stalls(&self) -> bool {
-        self.peer_stalls.swap(false, Relaxed)
-    }
-
-    /// Takes a message of the peer that its packets are shorter from now on.
-    pub(super) fn peer_has_smaller_mtu(&self, smaller: SmallerMtu) -> Result<(), String> {
-        smaller.check()?;
-        self.has_smaller_mtu(smaller, Source::Peer);
-        Ok(())
-    }
-
-    /// Takes the MTU of this end's interface.
-    pub(super) fn interface_has_mtu(&self, mtu: u32) {
-        self.has_smaller_mtu(SmallerMtu { mtu, of: MtuOf::Node }, Source::Interface);
-    }
-
-    /// Only the smallest MTU counts. So what is replaced was known to the other end, or is not needed there any more.
-    fn has_smaller_mtu(&self, smaller: SmallerMtu, source: Source) {
-        self.smaller.send_if_modified(|before| {
-            let news = before.is_none_or(|(before, _)| smaller.mtu < before.mtu);
-            if news {
-                *before = Some((smaller, source));
-            }
-            news
-        });
-    }
-
-    /// Returns a receiver of smaller MTUs, that of before included.
-    fn smaller_mtus(&self) -> watch::Receiver<Option<(SmallerMtu, Source)>> {
-        let mut smaller = self.smaller.subscribe();
-        smaller.mark_changed();
-        smaller
-    }
-
-    /// Returns why the data path ended the session, if this is the last message that says so.
-    pub(super) fn ended_by(&self, last: &Message) -> Option<String> {
-        self.cause.get().filter(|cause| farewell(&cause.for_peer) == *last).map(|cause| cause.here.clone())
-    }
-}
-
-impl Session {
-    /// Ends the session with a cause of its data path. The peer is told.
-    pub(super) async fn end_with(&self, cause: Cause) {
-        let message = farewell(&cause.for_peer);
-        if self.path.cause.set(cause).is_ok() {
-            // Sending fails only if the session is ending.
-            let _ = self.outgoing.send(message).await;
-        }
-    }
-}
 
 /// Returns how long a connection may be stalled: as long as packet delivery tries on a path whose round trip time stays what
 /// it was at set-up. A longer timeout is a guess until delays are measured.
@@ -234,9 +129,7 @@ async fn search<H: Host>(
     asked: Option<ProbeOffer>,
     incoming: &mut mpsc::Receiver<ProbeOffer>,
 ) -> Option<u32> {
-    let local = shared.host.local();
-    let own_end = socket_address(local.address, 0, local.interface_index);
-    let (socket, own) = probe_socket(shared, own_end).await?;
+    let (socket, own) = probe_socket(shared).await?;
     session.outgoing.send(Message::Probe { probe: own }).await.ok()?;
     let theirs = match asked {
         Some(theirs) => theirs,
@@ -252,21 +145,9 @@ async fn search<H: Host>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::shortened;
     use super::*;
     use crate::congestion::CongestionControl;
-
-    /// The interface may change after the session is known, and before it is served.
-    #[tokio::test]
-    async fn a_smaller_mtu_of_before_is_not_missed() {
-        let path = PathCheck::new(true, SHORTEST_STALL);
-        path.interface_has_mtu(1400);
-        let mut smaller = path.smaller_mtus();
-        path.interface_has_mtu(1400);
-        path.interface_has_mtu(1500);
-        timeout(AGAIN, smaller.changed()).await.expect("it is told").expect("the sender is there");
-        let known = *smaller.borrow_and_update();
-        assert_eq!(known, Some((SmallerMtu { mtu: 1400, of: MtuOf::Node }, Source::Interface)));
-    }
 
     /// What the peer reads is true there: this end is "the peer". All of it crosses.
     #[test]
@@ -275,19 +156,8 @@ mod tests {
         for Cause { here, for_peer } in causes {
             assert_ne!(here, for_peer);
             assert!(for_peer.contains(" of the peer ") && !for_peer.contains("peer is down"), "{for_peer}");
-            assert_eq!(farewell(&for_peer), Message::Close { text: for_peer });
+            assert_eq!(shortened(&for_peer), for_peer);
         }
-    }
-
-    /// The session ended with this cause if its last message was the one for the peer.
-    #[test]
-    fn the_cause_is_that_of_the_last_message() {
-        let path = PathCheck::new(true, SHORTEST_STALL);
-        let cause = given_up(AGAIN, Heard::Some);
-        assert_eq!(path.ended_by(&farewell(&cause.for_peer)), None);
-        path.cause.set(cause.clone()).expect("it is the first");
-        assert_eq!(path.ended_by(&farewell("closed")), None);
-        assert_eq!(path.ended_by(&farewell(&cause.for_peer)), Some(cause.here));
     }
 
     /// A dead peer is noticed after two seconds with the default tuning, as in the datapath. What the user chose counts, and

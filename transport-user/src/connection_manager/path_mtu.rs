@@ -13,14 +13,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use rand::Rng;
-use serde::{Deserialize, Serialize};
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout_at};
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::udp::{FALCON_UDP_PORT, Udp};
 
-use super::agreement::LEAST_MTU;
+use super::path_reports::{LEAST_MTU, ProbeOffer};
 
 /// Longest time for the search, of both ends.
 pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(1);
@@ -37,27 +36,6 @@ const HEADER: usize = 20;
 const MAGIC: [u8; 7] = *b"tcl-mtu";
 const PROBE: u8 = 1;
 const ACKNOWLEDGEMENT: u8 = 2;
-
-/// Where an end takes probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProbeOffer {
-    /// UDP port of the socket that takes probes.
-    pub port: u16,
-    /// The token that probes to this end must have.
-    pub token: u64,
-}
-
-impl ProbeOffer {
-    /// Checks that the peer does not lead probes to a port where they do harm.
-    pub(super) fn check(self) -> Result<(), String> {
-        match self.port {
-            0 => Err("the port for probes is 0".to_owned()),
-            FALCON_UDP_PORT => Err("the port for probes is that of Falcon packets".to_owned()),
-            _ => Ok(()),
-        }
-    }
-}
 
 /// The sizes that are known to pass and those that are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

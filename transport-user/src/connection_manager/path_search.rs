@@ -4,19 +4,18 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
 
-use super::acceptance::Declined;
-use super::agreement::LEAST_MTU;
 use super::host::Host;
 use super::message::{Message, Offer, WireError, read_message, write_message};
-use super::path_mtu::{ProbeOffer, ProbeSocket};
+use super::node_state::socket_address;
+use super::path_mtu::ProbeSocket;
+use super::path_reports::{LEAST_MTU, ProbeOffer};
 use super::round_trip::round_trip_of;
-use super::{Shared, socket_address};
+use super::shared::Shared;
 
 /// Opens a socket for probes of the path. Without one, the MTU of the interfaces is used.
-pub(super) async fn probe_socket<H: Host>(
-    shared: &Shared<H>,
-    own_end: SocketAddr,
-) -> Option<(ProbeSocket, ProbeOffer)> {
+pub(super) async fn probe_socket<H: Host>(shared: &Shared<H>) -> Option<(ProbeSocket, ProbeOffer)> {
+    let local = shared.host.local();
+    let own_end = socket_address(local.address, 0, local.interface_index);
     let open = async {
         let socket = ProbeSocket::open(own_end).await?;
         let offer = socket.offer()?;
@@ -43,20 +42,17 @@ pub(super) async fn search_from_here<H: Host>(
     }
 }
 
-/// The search of the accepting end, if the peer searches as well. Lowers the MTU of `own` to what was found, and returns the
+/// The search of the accepting end for a peer that searches as well. Lowers the MTU of `own` to what was found, and returns the
 /// MTU of the path in both directions.
 pub(super) async fn search<H: Host>(
     shared: &Shared<H>,
     stream: &mut TcpStream,
-    peer: SocketAddr,
+    (socket, probe): (ProbeSocket, ProbeOffer),
+    (peer, peer_probe): (SocketAddr, ProbeOffer),
     own: &mut Offer,
     peer_offer: &Offer,
-) -> Result<Option<u32>, Declined> {
-    let Some(peer_probe) = peer_offer.probe else { return Ok(None) };
-    let local = shared.host.local();
-    let own_end = socket_address(local.address, 0, local.interface_index);
-    let Some((socket, probe)) = probe_socket(shared, own_end).await else { return Ok(None) };
-    let mut prober = socket.towards(peer, peer_probe).await.map_err(WireError::from)?;
+) -> Result<Option<u32>, WireError> {
+    let mut prober = socket.towards(peer, peer_probe).await?;
     write_message(stream, &Message::Probe { probe }, shared.timing.patience).await?;
     let most = own.mtu.min(peer_offer.mtu);
     let there = prober.find(most, round_trip_of(stream)).await;
@@ -65,10 +61,10 @@ pub(super) async fn search<H: Host>(
         never = prober.answer() => match never {},
     };
     let Message::Path { mtu: here } = answer else {
-        return Err(WireError::Garbage("the second message is not path".into()).into());
+        return Err(WireError::Garbage("the second message is not path".into()));
     };
     if here.is_some_and(|mtu| mtu < LEAST_MTU) {
-        return Err(WireError::Garbage("the MTU of the path is below 1280".into()).into());
+        return Err(WireError::Garbage("the MTU of the path is below 1280".into()));
     }
     let here = here.map(|mtu| mtu.min(most));
     for (way, mtu) in [("from", here), ("to", there)] {

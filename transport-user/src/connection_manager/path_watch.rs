@@ -6,7 +6,6 @@
 //! connection goes on with that ([`super::next_hop`]). Otherwise its session finds out why ([`super::path_check`]).
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,11 +14,13 @@ use transport_common::ids::Cid;
 use transport_common::wire::udp::FALCON_UDP_PORT;
 
 use super::admission::Source;
-use super::events::{Level, Origin};
 use super::host::Host;
 use super::next_hop::NextHops;
-use super::{Shared, lock};
-use crate::common::mac::Mac;
+use super::node_state::PathState;
+use super::origin::{Level, Origin};
+use super::path_signals::{Heard, Stall};
+use super::shared::Shared;
+use crate::common::mutex::lock;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -27,53 +28,6 @@ const LOOK: Duration = Duration::from_millis(250);
 const STALLED: (u64, Duration) = (3, Duration::from_millis(500));
 /// Shortest time between two events of one connection that it is stalled.
 const PAUSE: Duration = Duration::from_secs(10);
-
-/// What the datapath knows of one connection's path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathState {
-    /// The connection.
-    pub cid: Cid,
-    /// Number of the connection among those that have used its slot.
-    pub generation: u32,
-    /// The peer's address.
-    pub peer: IpAddr,
-    /// MAC address of the next hop to which it sends.
-    pub next_hop: Mac,
-    /// Whether it follows when the next hop has another one.
-    pub follows: bool,
-    /// Whether packet delivery has failed.
-    pub failed: bool,
-    /// Number of packets that are sent and not acknowledged.
-    pub outstanding: u32,
-    /// The oldest packet of each window that is not acknowledged.
-    pub oldest: [u32; 2],
-    /// Number of packets that were sent again after a timeout.
-    pub timeouts: u64,
-    /// Number of packets of the peer that arrived, with acknowledgements.
-    pub heard: u64,
-    /// Number of NACKs of the peer. They ask for patience.
-    pub nacks: u64,
-}
-
-/// A connection whose packets are not acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stall {
-    /// Since when.
-    pub(super) lasts: Duration,
-    /// What still arrives.
-    pub(super) heard: Heard,
-}
-
-/// What arrives from the peer of a stalled connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// Nothing has arrived since the connection was opened.
-    Never,
-    /// Nothing arrives any more.
-    NoLonger,
-    /// Some packets arrive.
-    Some,
-}
 
 /// Looks at all connections until it is aborted.
 pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
@@ -241,6 +195,7 @@ fn text(state: &PathState, news: News) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::mac::Mac;
 
     fn state() -> PathState {
         PathState {

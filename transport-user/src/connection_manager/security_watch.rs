@@ -1,7 +1,6 @@
 //! Events for packets that the security checks of a connection refuse (F-11-12, D-59).
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,10 +9,11 @@ use transport_common::counters::Counter;
 use transport_common::ids::Cid;
 use transport_common::security::SecurityDrops;
 
-use super::Shared;
 use super::admission::Source;
-use super::events::{Level, Origin};
 use super::host::Host;
+use super::node_state::Refusals;
+use super::origin::{Level, Origin};
+use super::shared::Shared;
 
 /// Time between two looks. So one connection and cause have at most one event per second (D-59).
 const LOOK: Duration = Duration::from_secs(1);
@@ -21,19 +21,6 @@ const LOOK: Duration = Duration::from_secs(1);
 /// events out of the log.
 const LONGEST: Duration = Duration::from_secs(64);
 const CAUSES: usize = SecurityDrops::CAUSES.len();
-
-/// What the security checks of a connection have refused since it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusals {
-    /// The connection.
-    pub cid: Cid,
-    /// Number of the connection among those that have used its slot.
-    pub generation: u32,
-    /// The peer's address.
-    pub peer: IpAddr,
-    /// The packets, by cause.
-    pub drops: SecurityDrops,
-}
 
 /// Looks every second, until it is aborted. Also tells of events that were left out.
 pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {

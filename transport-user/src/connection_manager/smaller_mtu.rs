@@ -6,16 +6,16 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use super::agreement::LEAST_MTU;
-use super::events::Level;
 use super::host::Host;
 use super::message::Message;
-use super::path_check::Cause;
+use super::origin::Level;
+use super::path_reports::{LEAST_MTU, MtuOf, SmallerMtu};
+use super::path_signals::{Cause, Source};
 use super::session::Session;
-use super::{Shared, lock};
+use super::shared::Shared;
+use crate::common::mutex::lock;
 
 /// How long what is longer may still be on its way, unless its end is known: some round trips. It has been sent, and most likely
 /// before the MTU became smaller.
@@ -23,50 +23,12 @@ const LAST_CHANCE: Duration = Duration::from_millis(500);
 /// Time between two looks at what is on its way.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// An MTU that is smaller than that of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SmallerMtu {
-    /// IP MTU, bytes.
-    pub mtu: u32,
-    /// What it is the MTU of.
-    pub of: MtuOf,
-}
-
-/// What a smaller MTU is the MTU of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MtuOf {
-    /// The path, as probes have found.
-    Path,
-    /// The interface of the end that has said so.
-    Node,
-}
-
-/// How an end knows of a smaller MTU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    /// The peer has said so.
-    Peer,
-    /// Packets were lost, and a search has found it.
-    Search,
-    /// This end's interface has changed.
-    Interface,
-}
-
-impl SmallerMtu {
-    /// Returns what this end calls it, and what the peer reads, as a text of this end.
-    fn names(self, source: Source) -> [&'static str; 2] {
-        match (self.of, source) {
-            (MtuOf::Path, _) => ["the path"; 2],
-            (MtuOf::Node, Source::Peer) => ["the peer's node", "this node"],
-            (MtuOf::Node, _) => ["the node", "its node"],
-        }
-    }
-
-    /// Checks what a peer has sent.
-    pub(super) fn check(self) -> Result<(), String> {
-        if self.mtu < LEAST_MTU { Err(format!("an MTU below {LEAST_MTU}")) } else { Ok(()) }
+/// Returns what this end calls what has the smaller MTU, and what the peer reads, as a text of this end.
+fn names(of: MtuOf, source: Source) -> [&'static str; 2] {
+    match (of, source) {
+        (MtuOf::Path, _) => ["the path"; 2],
+        (MtuOf::Node, Source::Peer) => ["the peer's node", "this node"],
+        (MtuOf::Node, _) => ["the node", "its node"],
     }
 }
 
@@ -77,12 +39,12 @@ pub(super) async fn go_on<H: Host>(
     smaller: SmallerMtu,
     source: Source,
 ) {
-    let SmallerMtu { mtu, .. } = smaller;
+    let SmallerMtu { mtu, of } = smaller;
     let before = lock(&session.mtus).agreed;
     if mtu >= before {
         return;
     }
-    let names = smaller.names(source);
+    let names = names(of, source);
     let ends = |why: &str| {
         let [here, for_peer] = names.map(|name| {
             format!(

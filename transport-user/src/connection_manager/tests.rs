@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use transport_common::ids::RKey;
 use transport_common::queues::{AccessFlags, CONNECTIONS};
 use transport_common::security::{RemoteTime, SecurityDrops};
@@ -15,224 +16,26 @@ use super::message::{read_message, write_message};
 use super::*;
 use crate::common::mac::Mac;
 use crate::config::StaticConnection;
+use crate::parameters::open::Tuning;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
 
+mod fake_node;
 mod floods;
 mod hostile;
+mod incoming;
+mod negotiation;
 mod outages;
 mod path;
 mod path_loss;
 mod proof;
 mod rack_tlp;
 
+use fake_node::FakeNode;
+
 const LEFT: &str = "127.0.0.1";
 const RIGHT: &str = "127.0.0.2";
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A fake node that records the calls of the manager. Clones refer to the same node.
-#[derive(Clone)]
-struct FakeNode(Arc<Memory>);
-
-struct Memory {
-    address: IpAddr,
-    mtu: Mutex<u32>,
-    /// CIDs in use: reserved (`None`) or open.
-    table: Mutex<BTreeMap<u32, Option<Agreement>>>,
-    fatal: Mutex<Vec<Cid>>,
-    regions: Mutex<Vec<RegionAdvertisement>>,
-    refusals: Mutex<Vec<Refusals>>,
-    /// Falcon packets that arrived, of whatever connection.
-    packets: AtomicU64,
-    /// Outstanding operations of each connection.
-    outstanding: AtomicUsize,
-    news: Mutex<Vec<String>>,
-    paths: Mutex<Vec<PathState>>,
-    /// The smaller MTU of connections that have one.
-    narrowed: Mutex<HashMap<Cid, u32>>,
-    /// The longest packet that is on its way, bytes.
-    longest: Mutex<u32>,
-    /// The longest packet that the data path from this node carries, bytes.
-    carries: Mutex<u32>,
-    /// Whether packets of the peer arrive.
-    hears: Mutex<bool>,
-    /// MAC address of the next hop to every peer, if the neighbour table has one.
-    next_hop: Mutex<Option<Mac>>,
-    /// Whether there was a notice that it has changed.
-    next_hops_changed: Mutex<bool>,
-    /// How often the neighbour table was read without a request to resolve, and with one.
-    next_hop_reads: Mutex<[u32; 2]>,
-    /// Whether a read of the neighbour table waits, as for somebody who changes interfaces.
-    neighbours_wait: AtomicBool,
-    /// A peer whose next hop cannot be resolved.
-    unreachable: Mutex<Option<IpAddr>>,
-    capacity: usize,
-}
-
-struct FakeReservation(FakeNode, Option<Cid>);
-
-impl Drop for FakeReservation {
-    fn drop(&mut self) {
-        if let Some(cid) = self.1 {
-            lock(&self.0.0.table).remove(&cid.0);
-        }
-    }
-}
-
-impl FakeNode {
-    fn new(address: &str, mtu: u32) -> Self {
-        Self::with_capacity(address, mtu, CONNECTIONS)
-    }
-
-    fn with_capacity(address: &str, mtu: u32, capacity: usize) -> Self {
-        let address = address.parse().unwrap();
-        Self(Arc::new(Memory {
-            address,
-            mtu: Mutex::new(mtu),
-            table: Mutex::default(),
-            fatal: Mutex::default(),
-            regions: Mutex::default(),
-            refusals: Mutex::default(),
-            packets: AtomicU64::default(),
-            outstanding: AtomicUsize::default(),
-            news: Mutex::default(),
-            paths: Mutex::default(),
-            narrowed: Mutex::default(),
-            longest: Mutex::default(),
-            carries: Mutex::new(u32::MAX),
-            hears: Mutex::new(true),
-            next_hop: Mutex::default(),
-            next_hops_changed: Mutex::default(),
-            next_hop_reads: Mutex::default(),
-            neighbours_wait: AtomicBool::default(),
-            unreachable: Mutex::default(),
-            capacity,
-        }))
-    }
-
-    fn opened(&self, cid: Cid) -> Agreement {
-        lock(&self.0.table)[&cid.0].clone().expect("open")
-    }
-
-    fn in_use(&self) -> usize {
-        lock(&self.0.table).len()
-    }
-}
-
-impl Host for FakeNode {
-    type Reservation = FakeReservation;
-    type Region = ();
-
-    fn local(&self) -> LocalEnd {
-        let mtu = *lock(&self.0.mtu);
-        LocalEnd {
-            address: self.0.address,
-            interface_index: 1,
-            mac: Mac([2, 0, 0, 0, 0, 1]),
-            mtu,
-            max_segment: mtu - 100,
-            clock_ps: 77,
-        }
-    }
-
-    fn reserve_cid(&self) -> Result<FakeReservation, HostError> {
-        let mut table = lock(&self.0.table);
-        let free =
-            (0..self.0.capacity as u32).find(|cid| !table.contains_key(cid)).ok_or(HostError::TableFull)?;
-        table.insert(free, None);
-        Ok(FakeReservation(self.clone(), Some(Cid(free))))
-    }
-
-    fn reserved(reservation: &FakeReservation) -> Cid {
-        reservation.1.expect("reserved")
-    }
-
-    async fn next_hop(&self, peer: IpAddr) -> Option<Mac> {
-        if *lock(&self.0.unreachable) == Some(peer) {
-            std::future::pending::<()>().await;
-        }
-        *lock(&self.0.next_hop)
-    }
-
-    fn next_hops_changed(&self) -> bool {
-        std::mem::take(&mut *lock(&self.0.next_hops_changed))
-    }
-
-    fn known_next_hop(&self, _: IpAddr, ask: bool) -> Option<Mac> {
-        let begun = std::time::Instant::now();
-        while self.0.neighbours_wait.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let known = *lock(&self.0.next_hop);
-        lock(&self.0.next_hop_reads)[usize::from(ask)] += 1;
-        known
-    }
-
-    fn set_next_hop(&self, cid: Cid, generation: u32, mac: Mac) -> bool {
-        let mut paths = lock(&self.0.paths);
-        let path = paths.iter_mut().find(|path| (path.cid, path.generation) == (cid, generation));
-        path.map(|path| path.next_hop = mac).is_some()
-    }
-
-    fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {
-        let cid = reservation.1.take().expect("reserved");
-        assert_eq!(agreement.connection.local_cid, cid);
-        lock(&self.0.table).insert(cid.0, Some(agreement.clone()));
-        Ok(())
-    }
-
-    fn proof_region(&self, _: u32) -> Option<((), RKey)> {
-        Some(((), RKey(7)))
-    }
-
-    async fn prove(&self, cid: Cid, region: RKey, _: Duration) -> Proof {
-        assert_eq!(region, RKey(7));
-        let mtu = self.opened(cid).mtu;
-        let carries = *lock(&self.0.carries);
-        let heard = *lock(&self.0.hears);
-        Proof { short: carries > 0, full: carries >= mtu, heard }
-    }
-
-    fn health(&self, cid: Cid) -> Health {
-        if lock(&self.0.fatal).contains(&cid) {
-            return Health::Fatal;
-        }
-        if lock(&self.0.table).contains_key(&cid.0) { Health::Open } else { Health::Closed }
-    }
-
-    fn refusals(&self) -> Vec<Refusals> {
-        lock(&self.0.refusals).clone()
-    }
-
-    fn packets_received(&self, _: Cid) -> u64 {
-        self.0.packets.load(Ordering::Relaxed)
-    }
-
-    fn outstanding(&self, _: Cid) -> usize {
-        self.0.outstanding.load(Ordering::Relaxed)
-    }
-
-    fn news(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.0.news))
-    }
-
-    fn narrow(&self, cid: Cid, mtu: u32) -> bool {
-        lock(&self.0.narrowed).insert(cid, mtu);
-        *lock(&self.0.longest) <= mtu
-    }
-
-    fn paths(&self) -> Vec<PathState> {
-        lock(&self.0.paths).clone()
-    }
-
-    fn close(&self, cid: Cid) {
-        lock(&self.0.table).remove(&cid.0);
-    }
-
-    fn regions(&self) -> Vec<RegionAdvertisement> {
-        lock(&self.0.regions).clone()
-    }
-}
 
 type Manager = ConnectionManager<FakeNode>;
 
@@ -267,8 +70,7 @@ async fn pair() -> (Manager, Notices, Manager, Notices, Cid, Cid) {
     let (left, left_notices) = start(FakeNode::new(LEFT, 3000)).await;
     let (right, right_notices) = start(FakeNode::new(RIGHT, 1500)).await;
     let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap();
-    eventually("the acceptor knows", || right.sessions().len() == 1).await;
-    let peer_cid = Cid(right.sessions()[0].local_cid);
+    let peer_cid = accepted(&right).await;
     (left, left_notices, right, right_notices, cid, peer_cid)
 }
 
@@ -298,8 +100,8 @@ async fn the_connecting_end_decides_about_a_tunnel() {
     let tunnel = Tunnel { local: "fd01::1".parse().unwrap(), peer: "fd01::2".parse().unwrap() };
     let terms = Terms { tunnel: Some(tunnel), ..Terms::default() };
     let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
-    eventually("the acceptor knows", || right.sessions().len() == 1).await;
-    let (a, b) = (left.host().opened(cid), right.host().opened(Cid(right.sessions()[0].local_cid)));
+    let peer_cid = accepted(&right).await;
+    let (a, b) = (left.host().opened(cid), right.host().opened(peer_cid));
     assert_eq!((a.connection.tunnel, b.connection.tunnel), (Some(tunnel), Some(tunnel.reversed())));
     assert_eq!((a.max_segment, b.max_segment), (1352, 1352));
     // An offer whose tunnel has no two hosts is declined, and nothing stays open.
@@ -319,7 +121,7 @@ async fn each_end_hands_out_the_cid_of_packets_to_it() {
     let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
     let taken: Vec<_> = (0..3).map(|_| left.host().reserve_cid().expect("there are free ones")).collect();
     let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap();
-    eventually("the acceptor knows", || right.sessions().len() == 1).await;
+    accepted(&right).await;
     let (a, b) = (left.host().opened(cid).connection, right.host().opened(Cid(0)).connection);
     assert_eq!((cid, a.local_cid, a.peer_cid), (Cid(3), Cid(3), Cid(0)));
     assert_eq!((b.local_cid, b.peer_cid), (Cid(0), Cid(3)));
@@ -443,12 +245,12 @@ async fn strangers_are_counted_and_the_node_goes_on_serving() {
         ..Timing::default()
     };
     let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), timing).await;
-    let wrong_version = br#"{"type":"hello","protocol":"tiercel-connection-manager","version":2,"new":1}"#;
+    let wrong_version = br#"{"type":"hello","protocol":"tiercel-connection-manager","introduction":{"versions":{"lowest":2,"highest":3}}}"#;
     let strangers: [(&str, Vec<u8>); 7] = [
         ("an HTTP client", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
         ("no JSON", frame(b"\xff\xfe\xfd")),
         ("deep JSON", frame(&b"[".repeat(60_000))),
-        ("another protocol", frame(br#"{"type":"hello","protocol":"x","version":1}"#)),
+        ("another protocol", frame(br#"{"type":"hello","protocol":"x"}"#)),
         ("another version", frame(wrong_version)),
         ("half a message", frame(b"{}")[..5].to_vec()),
         ("nothing", Vec::new()),
@@ -599,9 +401,7 @@ async fn a_next_hop_that_is_not_found_holds_up_nobody() {
     let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), UNHURRIED).await;
     *lock(&node.host().0.unreachable) = Some("127.0.1.1".parse().unwrap());
     let mut stuck = connect_from("127.0.1.1", &node).await;
-    let hello =
-        Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer_by_hand()) };
-    write_message(&mut stuck, &hello, PATIENCE).await.unwrap();
+    write_message(&mut stuck, &hello(Introduction::default(), offer_by_hand()), PATIENCE).await.unwrap();
     eventually("it has its CID", || node.host().in_use() == 1).await;
     handshake_by_hand(&node).await;
 }
@@ -660,12 +460,9 @@ fn offer_by_hand() -> Offer {
         mtu: 9000,
         max_segment: 4096,
         ordered: false,
-        rack_tlp: false,
         ulp: Ulp::Rdma,
         tunnel: None,
-        patience_ms: None,
-        probe: None,
-        proof: None,
+        patience_ms: 5000,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },
@@ -676,10 +473,39 @@ fn offer_by_hand() -> Offer {
     }
 }
 
+fn hello(introduction: Introduction, offer: Offer) -> Message {
+    Message::Hello { protocol: PROTOCOL.into(), introduction, offer: Box::new(offer) }
+}
+
+fn accept(more: Capabilities, offer: Offer) -> Message {
+    Message::Accept { introduction: with(more), offer: Box::new(offer), path_mtu: None }
+}
+
+/// Says hello as a peer that neither searches nor proves the path. Returns the answer.
 async fn say_hello(stream: &mut TcpStream, offer: Offer) -> Message {
-    let hello = Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer) };
-    write_message(stream, &hello, PATIENCE).await.unwrap();
+    introduce(stream, Capabilities::default(), offer).await
+}
+
+/// The same with these capabilities in addition to what every peer has.
+async fn introduce(stream: &mut TcpStream, more: Capabilities, offer: Offer) -> Message {
+    write_message(stream, &hello(with(more), offer), PATIENCE).await.unwrap();
     read_message(stream, PATIENCE).await.unwrap()
+}
+
+/// How a peer by hand introduces itself: with the capabilities of this release, and those of `more` that depend on the
+/// connection.
+fn with(more: Capabilities) -> Introduction {
+    let Capabilities { rack_tlp, path_search, path_proof, .. } = more;
+    let own = Introduction::default();
+    Introduction {
+        capabilities: Capabilities { rack_tlp, path_search, path_proof, ..own.capabilities },
+        ..own
+    }
+}
+
+/// Waits for the next connection that a peer has opened.
+async fn accepted(node: &Manager) -> Cid {
+    Cid(within("a connection", node.accept()).await.expect("the node is up").local_cid)
 }
 
 /// Connects a peer without a manager. Returns the stream and the node's CID.
@@ -689,6 +515,6 @@ async fn handshake_by_hand(node: &Manager) -> (TcpStream, Cid) {
         panic!("accepted")
     };
     write_message(&mut stream, &Message::Ready, PATIENCE).await.unwrap();
-    eventually("the session is known", || node.sessions().iter().any(|s| s.local_cid == offer.cid)).await;
+    while accepted(node).await != Cid(offer.cid) {}
     (stream, Cid(offer.cid))
 }

@@ -1,12 +1,7 @@
-//! What congestion control is told: each event has one reason, and each sign of loss and each acknowledgement that
-//! measures something is told once.
+//! What congestion control in user space is told.
 
 use transport_common::congestion::event::{Event, EventType, RetransmitReason};
 use transport_common::congestion::nic_time::NicTime;
-use transport_common::congestion::settings::Placement;
-use transport_common::connection::Entry;
-
-use super::{Causes, Counts, Look, Why};
 
 /// An event that was put into a queue for congestion control in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,56 +46,5 @@ impl Expected {
             )
         });
         list.swap_remove(place);
-    }
-}
-
-impl Causes {
-    /// Returns what congestion control was told in the step that ended the connection.
-    pub(in crate::simulation) fn last(&self, entry: &Entry) -> News {
-        let told = self.generation == entry.connection.generation
-            && Counts::of(&entry.tables.statistics).events != self.counts.events;
-        News { told: told.then_some(Expected::Any), untold: [0, 1] }
-    }
-
-    /// Checks the events of a step against what happened in it. `sent`: why a packet was sent again, if one was. `due`:
-    /// whether an acknowledgement must be told.
-    pub(super) fn check_events(
-        &self,
-        look: &Look<'_>,
-        placement: u32,
-        sent: Option<Why>,
-        due: Option<bool>,
-    ) -> News {
-        let told = look.counts.events;
-        assert!(told <= 1, "one step raises {told} events");
-        let in_datapath = placement == Placement::Kernel as u32;
-        let goes_to_user = placement == Placement::User as u32;
-        assert!(told == 0 || in_datapath || goes_to_user, "constant windows, and an event (F-10.6.2.1-1)");
-        let news = |expected: Expected, least: bool, most: bool| News {
-            told: (told != 0).then_some(expected),
-            // The admission to the queues may refuse what is due.
-            untold: [least, most]
-                .map(|due| if goes_to_user { u64::from(due) - told.min(u64::from(due)) } else { 0 }),
-        };
-        let Some(why) = sent else {
-            let (least, most) = (due == Some(true), due != Some(false));
-            assert!(told == 0 || most, "an event, and no acknowledgement that measures anything (F-10.1-3)");
-            assert!(
-                !in_datapath || !least || told == 1,
-                "congestion control does not learn of an acknowledgement with T1 {:?} (F-10.6.2.1-1)",
-                self.last_t1
-            );
-            let t1 = NicTime::from_falcon_time(self.last_t1);
-            return news(Expected::Acknowledgement(t1), least, most);
-        };
-        let reason = if look.counts.early != 0 { RetransmitReason::EARLY } else { RetransmitReason::TIMEOUT };
-        if look.counts.resyncs != 0 {
-            return news(Expected::Copy(None), false, true);
-        }
-        let asked = why.intersects(Why::ASKED | Why::UNSENT);
-        let is_loss = look.counts.probes == 0 && look.counts.copies() != 0 && !asked;
-        assert!(told == 0 || is_loss, "{why:?} is told as a sign of loss (F-10.6.2.1-2, D-40)");
-        assert!(!in_datapath || !is_loss || told == 1, "congestion control does not learn of {why:?} (D-68)");
-        news(Expected::Copy(Some(reason)), is_loss, is_loss)
     }
 }

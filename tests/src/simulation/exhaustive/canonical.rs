@@ -26,7 +26,8 @@ use transport_common::transaction::{NO_CELL, ResponseState, Transaction, Transac
 use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 
-use super::card::{Card, Difference, SLOT, USED};
+use super::card::{Card, Difference, USED};
+use super::operations::SLOT;
 
 /// Offsets in a frame without a VLAN tag over IPv4.
 const IV: usize = 14 + 20 + 8 + 8;

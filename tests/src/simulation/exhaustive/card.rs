@@ -13,17 +13,9 @@ use transport_common::timing_wheel::TimingWheel;
 use transport_common::ulp::Protocol;
 use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 
-use super::SmallWorld;
-use super::results::{prepare, work};
+use super::operations::{KEY, RECEIVES, REMOTE, REMOTE_BYTES, SLOT, prepare, work};
+use super::small_world::SmallWorld;
 
-/// The slot of the connection at both ends.
-pub(super) const SLOT: usize = 5;
-/// Region of each end that the other may use: its key and its place.
-pub(super) const KEY: u32 = 1;
-pub(super) const REMOTE: u64 = 2048;
-const REMOTE_BYTES: u64 = 2048;
-/// Where receives begin.
-pub(super) const RECEIVES: u64 = REMOTE + REMOTE_BYTES;
 /// Bytes of an end's memory that are used.
 pub(super) const USED: usize = RECEIVES as usize + 512;
 const MEMORY: u64 = 1 << 16;

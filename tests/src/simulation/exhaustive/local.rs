@@ -10,10 +10,11 @@ use transport_common::datapath::Verdict;
 use transport_common::queues::ReceiveRequest;
 use transport_common::units::Picoseconds;
 
-use super::SmallWorld;
 use super::canonical::{canonical_bytes, canonical_frame, canonical_key};
-use super::card::{Card, RECEIVES, SLOT, START, Saved};
-use super::results::{Facts, stride};
+use super::card::{Card, START, Saved};
+use super::operations::{RECEIVES, SLOT, stride};
+use super::results::Facts;
+use super::small_world::SmallWorld;
 use crate::simulation::host::Before;
 use crate::simulation::{attention, invariants};
 

@@ -1,21 +1,15 @@
-//! The operations of a small world, and the results that they must have.
+//! The results that the operations of a small world must have.
 
-use host_nic::HostNic;
 use transport_common::connection::State;
-use transport_common::ids::Rsn;
-use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{Completion, Verb};
 use transport_common::timing_wheel::WheelTick;
 use transport_common::transaction::{CompletionCode, TRANSACTIONS, TransactionState};
-use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::Picoseconds;
 
-use super::card::{Card, KEY, RECEIVES, REMOTE, SLOT};
-use super::{SmallOp, SmallWorld};
+use super::card::Card;
+use super::operations::{ADDEND, RECEIVES, SLOT, first_rsn, local, pattern, remote, stride};
+use super::small_world::{SmallOp, SmallWorld};
 use crate::simulation::invariants;
-
-/// What an atomic adds, and what its initiator's memory holds before the answer.
-const ADDEND: u64 = 7;
-const UNANSWERED: [u8; 8] = [0xaa; 8];
 
 /// What the walk has to know of a state of an end, without loading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,62 +155,4 @@ impl View<'_> {
 
 fn is_receive(completion: &Completion) -> bool {
     [Verb::RECEIVE, Verb::RECEIVE_IMMEDIATE].contains(&completion.opcode)
-}
-
-/// Returns the RSN of the first operation of either end.
-fn first_rsn() -> Rsn {
-    host_nic::testbed::connection(0, SLOT).tx.rsn
-}
-
-/// Returns how far apart the places of two operations are.
-pub(super) const fn stride(world: &SmallWorld) -> u64 {
-    if world.blocks { BLOCK_BYTES as u64 } else { 64 }
-}
-
-/// Returns the place of an operation's bytes at its initiator.
-const fn local(world: &SmallWorld, number: usize) -> usize {
-    stride(world) as usize * number
-}
-
-/// Returns the place of an operation's bytes at its target. Each has its own.
-const fn remote(world: &SmallWorld, number: usize) -> usize {
-    REMOTE as usize + stride(world) as usize * number
-}
-
-/// Returns the bytes that an operation moves which come from `side`.
-fn pattern(world: &SmallWorld, side: usize, number: usize) -> &'static [u8] {
-    static PATTERNS: [[u8; BLOCK_BYTES as usize]; 8] =
-        [[0x11; _], [0x12; _], [0x13; _], [0x14; _], [0x21; _], [0x22; _], [0x23; _], [0x24; _]];
-    &PATTERNS[side * 4 + number][..world.bytes() as usize]
-}
-
-/// Returns the work request of an operation.
-pub(super) fn work(world: &SmallWorld, number: usize, op: SmallOp) -> WorkRequest {
-    let base = WorkRequest {
-        flags: WorkFlags::SIGNALED,
-        wr_id: number as u64,
-        length: world.bytes(),
-        local_offset: local(world, number) as u64,
-        remote_address: remote(world, number) as u64 - REMOTE,
-        rkey: KEY,
-        ..WorkRequest::default()
-    };
-    match op {
-        SmallOp::Write => WorkRequest { opcode: Verb::WRITE, ..base },
-        SmallOp::Read => WorkRequest { opcode: Verb::READ, ..base },
-        SmallOp::FetchAdd => WorkRequest { opcode: Verb::FETCH_ADD, length: 0, swap_or_add: ADDEND, ..base },
-        SmallOp::Send => WorkRequest { opcode: Verb::SEND_ONLY, rkey: 0, remote_address: 0, ..base },
-    }
-}
-
-/// Fills the bytes that an operation moves.
-pub(super) fn prepare(world: &SmallWorld, nics: &mut [HostNic; 2], side: usize, number: usize, op: SmallOp) {
-    let mut fill = |side: usize, at: usize, bytes: &[u8]| {
-        nics[side].memory_mut()[at..][..bytes.len()].copy_from_slice(bytes);
-    };
-    match op {
-        SmallOp::Write | SmallOp::Send => fill(side, local(world, number), pattern(world, side, number)),
-        SmallOp::Read => fill(1 - side, remote(world, number), pattern(world, 1 - side, number)),
-        SmallOp::FetchAdd => fill(side, local(world, number), &UNANSWERED),
-    }
 }

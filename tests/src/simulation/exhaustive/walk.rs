@@ -9,7 +9,7 @@ use super::canonical::Mix;
 use super::card::{START, TRANSACTION_TIMEOUT};
 use super::local::{Input, Locals};
 use super::results::View;
-use super::{Choice, SmallOp, SmallWorld, Walk};
+use super::small_world::{Choice, SmallOp, SmallWorld, Walk};
 use crate::simulation::trace::summary;
 
 /// Most frames on their way. Losses, copies and timers are limited, so there are always few.

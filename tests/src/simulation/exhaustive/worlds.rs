@@ -1,7 +1,7 @@
 //! The small worlds that are walked.
 
-use super::SmallOp::{self, FetchAdd, Read, Send, Write};
-use super::SmallWorld;
+use super::small_world::SmallOp::{self, FetchAdd, Read, Send, Write};
+use super::small_world::SmallWorld;
 
 /// Operations of both ends.
 type Operations = [&'static [SmallOp]; 2];

@@ -113,9 +113,12 @@ impl Peer<'_> {
         let searches = self.step == Step::Path;
         let probe = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 1 };
         let proves = self.step == Step::Proof;
-        let offer = Offer { probe: searches.then_some(probe), proof: proves.then_some(7), ..offer_by_hand() };
-        let hello = Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer) };
-        write_message(stream, &hello, PATIENCE).await.ok()?;
+        let more = Capabilities {
+            path_search: searches.then_some(probe),
+            path_proof: proves.then_some(ProofRegion { rkey: 7 }),
+            ..Capabilities::default()
+        };
+        write_message(stream, &hello(with(more), offer_by_hand()), PATIENCE).await.ok()?;
         if self.step == Step::Hello {
             return Some(());
         }
@@ -214,7 +217,7 @@ async fn one_run(seed: u64) {
     let (good, mut good_notices) = start(FakeNode::new(LEFT, 1500)).await;
     let good_cid =
         good.connect(RIGHT.parse().unwrap(), node.address().port(), Terms::default()).await.unwrap();
-    eventually("the good peer is known", || node.sessions().len() == 1).await;
+    accepted(&node).await;
     let before = tasks();
 
     let peers: Vec<Peer<'_>> = (0..PEERS)

@@ -13,9 +13,7 @@ async fn accept_by_hand(listener: &TcpListener) -> (TcpStream, Offer) {
         panic!("hello")
     };
     let answer = Offer { ordered: offer.ordered, mtu: 1500, max_segment: 1400, ..offer_by_hand() };
-    write_message(&mut stream, &Message::Accept { offer: Box::new(answer), path_mtu: None }, PATIENCE)
-        .await
-        .unwrap();
+    write_message(&mut stream, &accept(Capabilities::default(), answer), PATIENCE).await.unwrap();
     assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
     (stream, *offer)
 }
@@ -36,7 +34,7 @@ async fn a_peer_that_answers_over_another_connection_is_alive() {
     let (node, mut notices) = start(FakeNode::new(LEFT, 1500)).await;
     let terms = Terms { patience: Some(SHORT), ..Terms::default() };
     let (listener, _silent, offer, cid) = connected_by_hand(&node, terms).await;
-    assert_eq!(offer.patience_ms, Some(300));
+    assert_eq!(offer.patience_ms, 300);
     let SecurityOffer::Plaintext { spi: their_spi } = offer.security;
     for _ in 0..60 {
         let (mut stream, _) = within("it asks", listener.accept()).await.unwrap();
@@ -53,30 +51,6 @@ async fn a_peer_that_answers_over_another_connection_is_alive() {
     assert_eq!((node.statistics().silent, node.host().in_use()), (1, 0));
 }
 
-/// A peer of an earlier release takes the question for a wrong handshake. It is not asked again.
-#[tokio::test]
-async fn a_peer_that_does_not_know_the_question_is_asked_once() {
-    let (node, mut notices) = start(FakeNode::new(LEFT, 1500)).await;
-    let terms = Terms { patience: Some(SHORT), ..Terms::default() };
-    let (listener, mut stream, _, cid) = connected_by_hand(&node, terms).await;
-    let (mut question, _) = within("it asks", listener.accept()).await.unwrap();
-    let text = "not a message of the protocol: unknown variant `alive`".to_owned();
-    write_message(&mut question, &Message::Reject { reason: Rejection::Offer, text }, PATIENCE)
-        .await
-        .unwrap();
-    tokio::select! {
-        _ = listener.accept() => panic!("it asks again"),
-        () = async {
-            // Twice the patience: its heartbeats still count.
-            for _ in 0..60 {
-                write_message(&mut stream, &Message::Heartbeat, PATIENCE).await.unwrap();
-                tokio::time::sleep(SHORT / 30).await;
-            }
-        } => {}
-    }
-    assert_eq!(within("the end", notices.recv()).await, Some(Notice::Ended(cid)));
-}
-
 /// The accepting end takes the question for a sign of life, and answers it. Only the peer of the connection can ask.
 #[tokio::test]
 async fn a_question_is_a_sign_of_life() {
@@ -87,7 +61,7 @@ async fn a_question_is_a_sign_of_life() {
         panic!("accepted")
     };
     write_message(&mut stream, &Message::Ready, PATIENCE).await.unwrap();
-    eventually("the session is known", || node.sessions().len() == 1).await;
+    accepted(&node).await;
     let SecurityOffer::Plaintext { spi } = offer.security;
     let question = |spi| Message::Alive { cid: offer.cid, peer_cid: 9, spi };
     let ask = async |source: &str, question: Message| {
@@ -141,7 +115,7 @@ async fn the_patience_is_agreed_on() {
         let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
         let terms = Terms { patience: terms, ..Terms::default() };
         left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
-        eventually("the acceptor knows", || right.sessions().len() == 1).await;
+        accepted(&right).await;
         let got = [&left, &right].map(|node| node.sessions()[0].patience_ms);
         assert_eq!(got, [agreed.as_millis() as u64; 2], "{own:?} {terms:?}");
     }
@@ -153,29 +127,6 @@ async fn the_patience_is_agreed_on() {
     }
 }
 
-/// A peer of an earlier release refuses the field that it does not know. It is connected to without it.
-#[tokio::test]
-async fn a_peer_that_knows_one_patience_is_connected_to() {
-    let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
-    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let old = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        read_message(&mut stream, PATIENCE).await.unwrap();
-        let text = "not a message of the protocol: unknown field `patience_ms`".to_owned();
-        write_message(&mut stream, &Message::Reject { reason: Rejection::Offer, text }, PATIENCE)
-            .await
-            .unwrap();
-        accept_by_hand(&listener).await
-    };
-    let terms = Terms { patience: Some(Duration::from_secs(1)), ..Terms::default() };
-    let (cid, (_stream, offer)) = tokio::join!(left.connect(RIGHT.parse().unwrap(), port, terms), old);
-    cid.unwrap();
-    assert_eq!(offer.patience_ms, None);
-    // It sends a heartbeat each second.
-    assert_eq!(left.sessions()[0].patience_ms, 3000);
-}
-
 /// A lost connection is set up again, if its terms say so. What was outstanding is told.
 #[tokio::test]
 async fn a_lost_connection_is_set_up_again() {
@@ -185,8 +136,7 @@ async fn a_lost_connection_is_set_up_again() {
     let mut cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
     left.host().0.outstanding.store(3, Ordering::Relaxed);
     for round in 1..=3 {
-        eventually("the acceptor knows", || right.sessions().len() == 1).await;
-        let peer_cid = Cid(right.sessions()[0].local_cid);
+        let peer_cid = accepted(&right).await;
         lock(&right.host().0.fatal).push(peer_cid);
         assert_eq!(within("right ends", right_notices.recv()).await, Some(Notice::Ended(peer_cid)));
         lock(&right.host().0.fatal).clear();
@@ -203,7 +153,7 @@ async fn a_lost_connection_is_set_up_again() {
     assert!(events.iter().any(|event| event.text.contains(told)), "{events:?}");
     assert!(left.sessions()[0].reconnects && left.reconnecting().is_empty());
     // What the users of either end close stays closed.
-    eventually("the acceptor knows", || right.sessions().len() == 1).await;
+    accepted(&right).await;
     assert!(right.close(Cid(right.sessions()[0].local_cid)).await);
     assert_eq!(within("left ends", notices.recv()).await, Some(Notice::Ended(cid)));
     assert!(left.reconnecting().is_empty());

@@ -3,7 +3,6 @@
 
 use tokio::net::UdpSocket;
 
-use super::super::path_mtu::ProbeOffer;
 use super::*;
 
 const TOKEN: u64 = 0x0123_4567_89ab_cdef;
@@ -26,9 +25,11 @@ async fn the_largest_packet_of_the_path_is_agreed_on() {
 async fn over_a_path(node: &Manager, carries: usize, path: Option<u32>) -> (Message, u32) {
     let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
     let probe = ProbeOffer { port: socket.local_addr().unwrap().port(), token: TOKEN };
-    let offer = Offer { probe: Some(probe), ..offer_by_hand() };
+    let more = Capabilities { path_search: Some(probe), ..Capabilities::default() };
     let mut stream = TcpStream::connect(node.address()).await.unwrap();
-    let Message::Probe { probe: theirs } = say_hello(&mut stream, offer).await else { panic!("it searches") };
+    let Message::Probe { probe: theirs } = introduce(&mut stream, more, offer_by_hand()).await else {
+        panic!("it searches")
+    };
     write_message(&mut stream, &Message::Path { mtu: path }, PATIENCE).await.unwrap();
     let mut arrived = 0;
     let answering = async {
@@ -61,7 +62,7 @@ async fn the_smaller_direction_of_a_path_decides() {
     {
         let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
         let (answer, arrived) = over_a_path(&node, carries, Some(path)).await;
-        let Message::Accept { offer, path_mtu } = answer else { panic!("{answer:?}") };
+        let Message::Accept { offer, path_mtu, .. } = answer else { panic!("{answer:?}") };
         assert_eq!((offer.mtu, path_mtu), (agreed, Some(agreed)), "{carries} there, {path} back");
         // The fake node says 1400 for its own MTU of 1500. Below that, the segment follows the path.
         let segment = if agreed == 1500 {
@@ -83,7 +84,7 @@ async fn without_probes_the_interfaces_decide() {
     {
         let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
         let (answer, _) = over_a_path(&node, carries, path).await;
-        let Message::Accept { offer, path_mtu } = answer else { panic!("{answer:?}") };
+        let Message::Accept { offer, path_mtu, .. } = answer else { panic!("{answer:?}") };
         assert_eq!((offer.mtu, path_mtu), (mtu, None));
         let told = format!("crosses the path {way} 127.0.0.1");
         let events = node.events();
@@ -101,42 +102,34 @@ async fn searches_that_break_the_rules_are_declined() {
     let (answer, _) = over_a_path(&node, 9000, Some(1279)).await;
     assert!(matches!(answer, Message::Reject { reason: Rejection::Offer, .. }), "{answer:?}");
     for port in [0, 1000] {
-        let offer = Offer { probe: Some(ProbeOffer { port, token: 1 }), ..offer_by_hand() };
+        let path_search = Some(ProbeOffer { port, token: 1 });
         let mut stream = TcpStream::connect(node.address()).await.unwrap();
-        let answer = say_hello(&mut stream, offer).await;
+        let more = Capabilities { path_search, ..Capabilities::default() };
+        let answer = introduce(&mut stream, more, offer_by_hand()).await;
         let Message::Reject { reason: Rejection::Offer, text } = answer else { panic!("{answer:?}") };
         assert!(text.contains("port for probes"), "{text}");
     }
     eventually("everything is given back", || node.host().in_use() == 0).await;
 }
 
-/// A node of a release that does not search refuses the field it does not know. The connecting end asks again without.
+/// A peer without the capability answers with its offer at once.
 #[tokio::test]
 async fn a_peer_that_does_not_search_is_connected_to() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
-    let listener = tokio::net::TcpListener::bind((RIGHT, 0)).await.unwrap();
+    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let old = tokio::spawn(async move {
+    let peer = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let Message::Hello { offer, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
+        let Message::Hello { introduction, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
             panic!()
         };
-        assert!(offer.probe.is_some());
-        let text = "not a message of the protocol: unknown field `probe`, expected one of `cid`".to_owned();
-        write_message(&mut stream, &Message::Reject { reason: Rejection::Offer, text }, PATIENCE)
-            .await
-            .unwrap();
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let Message::Hello { offer, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-            panic!()
-        };
-        assert_eq!(offer.probe, None);
-        let offer = Box::new(Offer { ordered: true, mtu: 1400, max_segment: 1200, ..offer_by_hand() });
-        write_message(&mut stream, &Message::Accept { offer, path_mtu: None }, PATIENCE).await.unwrap();
+        assert!(introduction.capabilities.path_search.is_some());
+        let offer = Offer { ordered: true, mtu: 1400, max_segment: 1200, ..offer_by_hand() };
+        write_message(&mut stream, &accept(Capabilities::default(), offer), PATIENCE).await.unwrap();
         assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
     });
     let cid = left.connect(RIGHT.parse().unwrap(), port, Terms::default()).await.unwrap();
     let agreement = left.host().opened(cid);
     assert_eq!((agreement.mtu, agreement.path_mtu, agreement.max_segment), (1400, None, 1200));
-    within("the old peer is done", old).await.unwrap();
+    within("the peer is done", peer).await.unwrap();
 }

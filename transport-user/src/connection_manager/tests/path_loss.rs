@@ -3,8 +3,6 @@
 
 use tokio::net::UdpSocket;
 
-use super::super::proof::Proof;
-use super::super::smaller_mtu::{MtuOf, SmallerMtu};
 use super::*;
 
 const HEADERS: usize = 20 + 8;
@@ -55,26 +53,29 @@ async fn answer_probes(socket: &UdpSocket, token: u64, carries: usize) {
 async fn connect_by_hand(node: &Manager) -> (TcpStream, Cid) {
     let socket = UdpSocket::bind((LEFT, 0)).await.unwrap();
     let probe = ProbeOffer { port: socket.local_addr().unwrap().port(), token: 1 };
-    let offer = Offer { probe: Some(probe), proof: Some(7), ..offer_by_hand() };
+    let path_proof = Some(ProofRegion { rkey: 7 });
+    let more = Capabilities { path_search: Some(probe), path_proof, ..Capabilities::default() };
     let mut stream = TcpStream::connect(node.address()).await.unwrap();
-    let Message::Probe { probe: theirs } = say_hello(&mut stream, offer).await else { panic!("it searches") };
+    let Message::Probe { probe: theirs } = introduce(&mut stream, more, offer_by_hand()).await else {
+        panic!("it searches")
+    };
     write_message(&mut stream, &Message::Path { mtu: Some(1500) }, PATIENCE).await.unwrap();
     let answer = tokio::select! {
         answer = read_message(&mut stream, PATIENCE) => answer.unwrap(),
         () = answer_probes(&socket, theirs.token, 1500) => unreachable!("it answers forever"),
     };
-    let Message::Accept { offer, path_mtu: Some(1500) } = answer else { panic!("{answer:?}") };
+    let Message::Accept { offer, path_mtu: Some(1500), .. } = answer else { panic!("{answer:?}") };
     for message in [Message::Ready, Message::Proof { proof: Proof::COMPLETE }] {
         write_message(&mut stream, &message, PATIENCE).await.unwrap();
     }
-    eventually("the session is known", || node.sessions().len() == 1).await;
+    accepted(node).await;
     (stream, Cid(offer.cid))
 }
 
 /// Takes part in the searches of the node, as a path that carries packets of `carries` bytes. Returns the last words of the
 /// node, and how often it searched.
 async fn search_until_the_end(stream: &mut TcpStream, carries: usize) -> (String, u32) {
-    let last_words = |message| if let Message::Close { text } = message { Some(text) } else { None };
+    let last_words = |message| if let Message::Close { text, .. } = message { Some(text) } else { None };
     search_until(stream, carries, last_words).await
 }
 
@@ -283,7 +284,7 @@ async fn a_next_hop_that_cannot_be_one_is_not_taken_over() {
     assert_eq!((next_hops(&node), node.events().len()), (vec![OLD_ROUTER], 0));
 }
 
-/// A node of a release that does not search again is asked nothing, and a path that works is left alone.
+/// A peer that did not search at set-up is asked nothing later, and a path that works is left alone.
 #[tokio::test]
 async fn who_does_not_search_is_not_asked() {
     let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
@@ -390,7 +391,7 @@ async fn a_connection_that_the_path_has_ended_comes_back_with_the_mtu_of_now() {
     let terms = Terms { reconnect: true, ..Terms::default() };
     let mut cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
     for (node, mtu) in [(&left, 1400), (&right, 1300)] {
-        eventually("the acceptor knows", || right.sessions().len() == 1).await;
+        accepted(&right).await;
         *lock(&node.host().0.longest) = 1500;
         shrink_interface(node, mtu);
         assert_eq!(within("it ends", notices.recv()).await, Some(Notice::Ended(cid)));

@@ -1,6 +1,5 @@
 //! The proof of the data path, at the end of the handshake.
 
-use super::super::proof::Proof;
 use super::*;
 
 async fn connect(left: &Manager, right: &Manager) -> Result<Cid, ConnectError> {
@@ -43,7 +42,7 @@ async fn where_full_packets_do_not_pass_the_smallest_mtu_is_tried() {
         let told =
             |event: &Event| event.text.contains("Falcon packets of 1500 bytes do not pass from the peer");
         assert!(left.events().iter().any(told), "{:?}", left.events());
-        eventually("the acceptor knows", || right.sessions().len() == 1).await;
+        accepted(&right).await;
         assert_eq!((right.sessions()[0].mtu, left.host().in_use(), right.host().in_use()), (1280, 1, 1));
     }
     // A path that carries less than IPv6 demands is not used.
@@ -54,36 +53,25 @@ async fn where_full_packets_do_not_pass_the_smallest_mtu_is_tried() {
     assert!(text.contains("Falcon packets of 1280 bytes do not pass to the peer, shorter ones do"), "{text}");
 }
 
-/// A node of a release that proves nothing refuses the field it does not know. The connecting end asks again without.
+/// A peer without the capability is connected to, and no packet is sent to prove the path.
 #[tokio::test]
 async fn a_peer_that_does_not_prove_is_connected_to() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
     *lock(&left.host().0.carries) = 0;
     let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let old = tokio::spawn(async move {
-        for known in [false, true] {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let Message::Hello { offer, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-                panic!()
-            };
-            assert_eq!(offer.proof.is_none(), known);
-            let answer = if known {
-                let offer = Box::new(Offer { ordered: true, ..offer_by_hand() });
-                Message::Accept { offer, path_mtu: None }
-            } else {
-                let text =
-                    "not a message of the protocol: unknown field `proof`, expected one of `cid`".to_owned();
-                Message::Reject { reason: Rejection::Offer, text }
-            };
-            write_message(&mut stream, &answer, PATIENCE).await.unwrap();
-            if known {
-                assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
-            }
-        }
+    let peer = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let Message::Hello { introduction, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
+            panic!()
+        };
+        assert_eq!(introduction.capabilities.path_proof, Some(ProofRegion { rkey: 7 }));
+        let offer = Offer { ordered: true, ..offer_by_hand() };
+        write_message(&mut stream, &accept(Capabilities::default(), offer), PATIENCE).await.unwrap();
+        assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
     });
     left.connect(RIGHT.parse().unwrap(), port, Terms::default()).await.unwrap();
-    within("the old peer is done", old).await.unwrap();
+    within("the peer is done", peer).await.unwrap();
 }
 
 /// The peer says something else where its proof should be, or says that its packets did not arrive.
@@ -94,10 +82,12 @@ async fn what_the_peer_says_of_its_proof_is_judged() {
     for (said, unproven, garbage) in
         [(Message::Heartbeat, 0, 1), (Message::Proof { proof: none }, 1, 1), (Message::Ready, 1, 2)]
     {
-        let offer = Offer { proof: Some(7), ..offer_by_hand() };
+        let path_proof = Some(ProofRegion { rkey: 7 });
         let mut stream = TcpStream::connect(node.address()).await.unwrap();
-        let Message::Accept { offer, .. } = say_hello(&mut stream, offer).await else { panic!("accepted") };
-        assert_eq!(offer.proof, Some(7));
+        let more = Capabilities { path_proof, ..Capabilities::default() };
+        let answer = introduce(&mut stream, more, offer_by_hand()).await;
+        let Message::Accept { introduction, .. } = answer else { panic!("accepted") };
+        assert_eq!(introduction.capabilities.path_proof, path_proof);
         write_message(&mut stream, &Message::Ready, PATIENCE).await.unwrap();
         // A short packet of the node was acknowledged, so only the peer's direction for long ones is in doubt.
         let proof = read_message(&mut stream, PATIENCE).await.unwrap();
