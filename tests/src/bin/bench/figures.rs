@@ -107,6 +107,16 @@ impl Figure {
     }
 }
 
+/// A figure of what a program would use in place of Tiercel, on the same cable.
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) measure: Measure,
+    /// The figure of Tiercel that does the same for an application.
+    pub(crate) instead_of: &'static str,
+}
+
 /// Target for the p99 of an operation whose answer the peer's engine has no part in, microseconds. A wake-up of that
 /// engine on the way takes 30 to 50 us.
 const P99: f64 = 10.0;
@@ -139,6 +149,7 @@ const fn figure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{tcp::TCP, ucx::UCX};
     use std::collections::HashSet;
 
     #[test]
@@ -152,6 +163,17 @@ mod tests {
         assert_eq!(limit("read_64_latency"), "bounce_64_latency");
         assert_eq!(limit("write_1mib_throughput"), "place_throughput");
         assert_eq!(limit("read_1mib_throughput"), "fetch_throughput");
+    }
+
+    #[test]
+    fn each_baseline_has_a_name_of_its_own_and_stands_beside_a_figure_in_its_unit() {
+        let names: HashSet<_> = TCP.iter().chain(&UCX).map(|baseline| baseline.name).collect();
+        assert_eq!(names.len(), TCP.len() + UCX.len());
+        for baseline in TCP.iter().chain(&UCX) {
+            let other = FIGURES.iter().find(|other| other.name == baseline.instead_of);
+            let other = other.expect("a figure of Tiercel");
+            assert_eq!(other.measure, baseline.measure, "{}", baseline.name);
+        }
     }
 
     #[test]
