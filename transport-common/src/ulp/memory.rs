@@ -39,21 +39,6 @@ impl AccessFlags {
 }
 
 /// A registered memory region. A `key` of 0 marks a free entry.
-///
-/// ```
-/// use transport_common::ulp::{AccessFlags, Region};
-///
-/// let (read, write) = (AccessFlags::REMOTE_READ, AccessFlags::REMOTE_WRITE);
-/// let region = Region { offset: 4096, length: 100, key: 7, access: read };
-/// assert_eq!(region.resolve(7, read, 90, 10), Some(4186));
-/// assert_eq!(region.resolve(7, read, 91, 10), None, "beyond its end");
-/// assert_eq!(region.resolve(7, write, 0, 1), None, "without the right");
-/// assert_eq!(region.resolve(8, read, 0, 1), None, "another key");
-///
-/// // The table is untrusted: what does not fit the node's memory is no region.
-/// assert_eq!(region.within(4196), region);
-/// assert_eq!(region.within(4195).resolve(7, read, 0, 1), None);
-/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Region {
