@@ -149,7 +149,6 @@ const fn figure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{tcp::TCP, ucx::UCX};
     use std::collections::HashSet;
 
     #[test]
@@ -163,17 +162,6 @@ mod tests {
         assert_eq!(limit("read_64_latency"), "bounce_64_latency");
         assert_eq!(limit("write_1mib_throughput"), "place_throughput");
         assert_eq!(limit("read_1mib_throughput"), "fetch_throughput");
-    }
-
-    #[test]
-    fn each_baseline_has_a_name_of_its_own_and_stands_beside_a_figure_in_its_unit() {
-        let names: HashSet<_> = TCP.iter().chain(&UCX).map(|baseline| baseline.name).collect();
-        assert_eq!(names.len(), TCP.len() + UCX.len());
-        for baseline in TCP.iter().chain(&UCX) {
-            let other = FIGURES.iter().find(|other| other.name == baseline.instead_of);
-            let other = other.expect("a figure of Tiercel");
-            assert_eq!(other.measure, baseline.measure, "{}", baseline.name);
-        }
     }
 
     #[test]

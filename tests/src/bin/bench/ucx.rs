@@ -178,10 +178,24 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::FIGURES;
+    use crate::tcp::TCP;
+    use std::collections::HashSet;
 
     /// What version 1.13.1 prints.
     const PRINTED: &str = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n \
                            2000,4.000,18.218,2.000,3.35,3.35,54890,54890\n";
+
+    #[test]
+    fn each_baseline_has_a_name_of_its_own_and_stands_beside_a_figure_in_its_unit() {
+        let names: HashSet<_> = TCP.iter().chain(&UCX).map(|baseline| baseline.name).collect();
+        assert_eq!(names.len(), TCP.len() + UCX.len());
+        for baseline in TCP.iter().chain(&UCX) {
+            let other = FIGURES.iter().find(|other| other.name == baseline.instead_of);
+            let other = other.expect("a figure of Tiercel");
+            assert_eq!(other.measure, baseline.measure, "{}", baseline.name);
+        }
+    }
 
     #[test]
     fn columns_are_found_by_their_names() {
