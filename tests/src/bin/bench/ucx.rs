@@ -66,13 +66,21 @@ impl Ucx {
         };
         // The program counts operations and not time, so the time is met only roughly.
         let count = (duration.as_secs_f64() * per_second).max(10.0) as u64;
+        for host in [&pair.a, &pair.b] {
+            comes_up(host)?;
+        }
         let port = free_port(&pair.b)?;
         let mut server = Running::start(&pair.b, ENGINE_CPU, port, &[])?;
         server.listens(&pair.b, port)?;
         let [address, bytes, all, first] =
             [pair.b.ipv4.to_string(), bytes.to_string(), count.to_string(), (count / 10).to_string()];
         let arguments = [address.as_str(), "-t", test, "-s", &bytes, "-n", &all, "-w", &first, "-f", "-v"];
-        let output = Running::start(&pair.a, APPLICATION_CPU, port, &arguments)?.finish()?;
+        let client = Running::start(&pair.a, APPLICATION_CPU, port, &arguments)?;
+        let output = match client.finish() {
+            Ok(output) => output,
+            // A client whose server has ended says nothing.
+            Err(error) => return Err(error.context(format!("the server: {}", server.end()?))),
+        };
         server.finish()?;
         value(&output, figure.measure).with_context(|| format!("{PROGRAM} printed no result: {output}"))
     }
@@ -99,6 +107,16 @@ fn value(text: &str, measure: Measure) -> Option<f64> {
         Measure::Throughput => Some(f64::from(MESSAGE) * 8.0 / column("overall_lat")? / 1e3),
         Measure::Latency => Some(2.0 * column("50.0_percentile_lat")?),
     }
+}
+
+/// Waits until the interface is up for the kernel, which is later than its carrier. UCX does not use it before.
+fn comes_up(host: &Host) -> Result<()> {
+    let begin = Instant::now();
+    while !host.command("ip", ["-o", "link", "show", Host::INTERFACE])?.contains("state UP") {
+        ensure!(begin.elapsed() < PATIENCE, "{} does not come up", Host::INTERFACE);
+        thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 fn free_port(host: &Host) -> Result<u16> {
@@ -153,6 +171,13 @@ impl Running {
         let printed = self.printed()?;
         ensure!(status.success(), "{PROGRAM}: {status}: {printed}");
         Ok(printed)
+    }
+
+    /// Ends the program, if it has not ended, and returns what it printed.
+    fn end(mut self) -> Result<String> {
+        // If it has ended already, there is nothing to do.
+        let _ = self.0.kill();
+        self.printed()
     }
 
     fn printed(&mut self) -> Result<String> {
