@@ -44,6 +44,15 @@ macro_rules! serial_number {
 
 serial_number! {
     /// Packet sequence number of one window of one direction (F-6.1.2-2).
+    ///
+    /// ```
+    /// use transport_common::ids::Psn;
+    ///
+    /// let last = Psn(u32::MAX);
+    /// assert_eq!(last.add(2), Psn(1));
+    /// assert_eq!(Psn(1).distance_from(last), 2);
+    /// assert!(last.is_before(Psn(1)), "the half of the circle before a number is earlier");
+    /// ```
     Psn
 }
 serial_number! {

@@ -54,6 +54,45 @@ impl Tunnel {
 }
 
 /// Security state of a connection.
+///
+/// ```
+/// use transport_common::counters::Counter;
+/// use transport_common::ids::Spi;
+/// use transport_common::security::Security;
+/// use transport_common::units::{PicosecondSpan, Picoseconds};
+/// use transport_common::wire::packet::Packet;
+///
+/// let time = |milliseconds: u64| Picoseconds::from_nanos(milliseconds * 1_000_000);
+/// let mut security = Security {
+///     version: 15,
+///     peer: [1, 0],
+///     rx_spi: Spi(8),
+///     replay_margin: PicosecondSpan::from_nanos(10_000_000),
+///     ..Security::default()
+/// };
+/// let sent_at = |milliseconds| Packet {
+///     psp_version: 15,
+///     source: [1, 0],
+///     spi: 8,
+///     iv: time(milliseconds),
+///     ..Packet::default()
+/// };
+/// assert_eq!(security.check(&sent_at(100), time(500)), None);
+/// assert_eq!(security.check(&sent_at(95), time(501)), None, "reordered, within the margin");
+///
+/// // A refused packet changes nothing.
+/// let before = security;
+/// let mut refused = |packet: Packet| security.check(&packet, time(502));
+/// assert_eq!(refused(sent_at(80)), Some(Counter::DropReplay));
+/// assert_eq!(refused(sent_at(200)), Some(Counter::DropIvAhead));
+/// assert_eq!(refused(Packet { spi: 9, ..sent_at(101) }), Some(Counter::DropSpi));
+/// assert_eq!(refused(Packet { source: [2, 0], ..sent_at(101) }), Some(Counter::DropSource));
+/// assert_eq!(security, before);
+///
+/// // Our own IVs grow, even if the clock does not.
+/// let iv = security.next_iv(time(502));
+/// assert!(security.next_iv(time(502)).is_later_than(iv));
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Security {

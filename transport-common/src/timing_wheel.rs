@@ -138,6 +138,22 @@ impl Slot {
 ///
 /// The time that is passed to [`Self::poll`] is monotonic, and wraps. An earlier tick counts as the latest one passed so
 /// far.
+///
+/// ```
+/// use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
+///
+/// let mut wheel = TimingWheel::<4>::new();
+/// wheel.start(WheelTick(100));
+/// wheel.schedule(2, WheelTick(107));
+/// wheel.schedule(1, WheelTick(90)); // in the past, so it is due now
+/// assert_eq!(wheel.poll(WheelTick(106)), Polled::Expired(1));
+/// assert_eq!(wheel.poll(WheelTick(106)), Polled::Idle, "nothing fires early");
+/// wheel.schedule(2, WheelTick(120)); // an id has one deadline: this one replaces the other
+/// assert_eq!(wheel.next_event(), Some(WheelTick(120)));
+/// assert_eq!(wheel.poll(WheelTick(119)), Polled::Idle);
+/// assert_eq!(wheel.poll(WheelTick(120)), Polled::Expired(2));
+/// assert!(!wheel.is_filed(2));
+/// ```
 #[derive(Clone)]
 #[repr(C)]
 pub struct TimingWheel<const N: usize> {

@@ -19,6 +19,23 @@ pub enum Arrival {
 
 /// Receive window. The request window uses the low 64 bits, and its received bitmap equals its acknowledged one
 /// (F-9-1).
+///
+/// ```
+/// use transport_common::ids::Psn;
+/// use transport_common::packet_delivery::{Arrival, ReceiveWindow};
+///
+/// let first = Psn(u32::MAX);
+/// let mut window = ReceiveWindow::new(first, 128);
+/// window.receive(Psn(0)); // a push that its ULP does not have yet
+/// assert_eq!(window.classify(Psn(0)), Arrival::Duplicate);
+/// assert!(!window.is_acknowledged(Psn(0)));
+/// window.acknowledge(Psn(0));
+/// assert_eq!(window.base, first, "the base waits for the oldest packet");
+/// window.acknowledge(first);
+/// assert_eq!(window.base, Psn(1), "it passes everything acknowledged");
+/// let seen = [Psn(0), Psn(1), Psn(129)].map(|psn| window.classify(psn));
+/// assert_eq!(seen, [Arrival::Old, Arrival::New, Arrival::Beyond]);
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct ReceiveWindow {

@@ -40,7 +40,8 @@ pub struct Lane {
     pub rx: ReceiveWindow,
 }
 
-/// The part of packet delivery that is in the context.
+/// The part of packet delivery that is in the context. The [module](super) shows by an example how a packet is sent and
+/// acknowledged.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PacketDelivery {

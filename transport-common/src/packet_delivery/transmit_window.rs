@@ -136,6 +136,29 @@ pub struct Gate {
 }
 
 /// Transmit window. The request window uses the low 64 bits.
+///
+/// ```
+/// use transport_common::bitmap::Bitmap128;
+/// use transport_common::ids::Psn;
+/// use transport_common::packet_delivery::{Gate, TransmitWindow};
+///
+/// let gate = Gate { fabric: 5, ncwnd: 8 };
+/// let mut window = TransmitWindow::new(Psn(300), 128);
+/// while window.may_send_request(gate, true) {
+///     window.assign(false);
+/// }
+/// assert_eq!(window.in_flight(), 5, "the gate closes at the fabric window");
+/// assert!(!window.may_send_response(gate));
+///
+/// // With a distance of 3, an EACK with bit 4 shows that the first packet is lost, and not yet the second.
+/// assert_eq!(window.shown_lost(Bitmap128::bit(4), 3, 0), (Bitmap128::bit(0), true));
+///
+/// window.acknowledged.set(1);
+/// assert_eq!(window.advance(), 0, "the base waits for the oldest packet");
+/// window.acknowledged.set(0);
+/// assert_eq!((window.advance(), window.base), (2, Psn(302)));
+/// assert!(window.may_send_request(gate, true));
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct TransmitWindow {

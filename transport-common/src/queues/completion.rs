@@ -20,6 +20,24 @@ pub const COMPLETION_QUEUE_DEPTH: usize = SEND_QUEUE_DEPTH + RECEIVE_QUEUE_DEPTH
 pub type CompletionEntries = [Slot<Completion>; COMPLETION_QUEUE_DEPTH];
 
 /// The queue of completions, wherever its counters and entries lie.
+///
+/// ```
+/// use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Completion, QueuePair};
+///
+/// let pair: Box<QueuePair> = bytemuck::zeroed_box();
+/// let queue = pair.completion_queue();
+/// assert!(queue.append(Completion { wr_id: 7, ..Completion::default() }));
+/// assert_eq!(queue.get(0).map(|completion| completion.wr_id), Some(7));
+/// assert_eq!(queue.get(1), None, "not written yet");
+///
+/// while queue.has_place() {
+///     assert!(queue.append(Completion::default()));
+/// }
+/// assert_eq!(queue.producer() as usize, COMPLETION_QUEUE_DEPTH);
+/// assert!(!queue.append(Completion::default()), "a full queue overwrites nothing");
+/// queue.take(1);
+/// assert!(queue.has_place());
+/// ```
 #[derive(Clone, Copy)]
 pub struct CompletionQueue<'a> {
     producer: &'a AtomicU32,

@@ -15,6 +15,22 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub type ReceiveEntries = [Slot<ReceiveRequest>; RECEIVE_QUEUE_DEPTH];
 
 /// The queue of posted receives, wherever its counters and entries lie.
+///
+/// ```
+/// use std::sync::atomic::Ordering::Relaxed;
+/// use transport_common::queues::{QueuePair, ReceiveRequest};
+///
+/// let pair: Box<QueuePair> = bytemuck::zeroed_box();
+/// let queue = pair.receive_queue();
+/// assert!(!queue.has(0));
+/// queue.post(0, ReceiveRequest { wr_id: 7, ..ReceiveRequest::default() });
+/// assert!(queue.has(0) && !queue.has(1));
+/// assert_eq!(queue.load(0).wr_id, 7);
+///
+/// // The application's counter is untrusted: one that makes no sense offers nothing.
+/// pair.receive_producer.store(u32::MAX, Relaxed);
+/// assert!(!queue.has(0));
+/// ```
 #[derive(Clone, Copy)]
 pub struct ReceiveQueue<'a> {
     producer: &'a AtomicU32,

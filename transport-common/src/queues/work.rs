@@ -20,6 +20,21 @@ pub const SEND_QUEUE_DEPTH: usize = 256;
 pub type WorkEntries = [Slot<WorkRequest>; SEND_QUEUE_DEPTH];
 
 /// The queue of the application's sends, wherever its counters and entries lie.
+///
+/// ```
+/// use transport_common::ids::{Cid, Rsn, WorkPosition};
+/// use transport_common::queues::{QueuePair, WorkRequest};
+///
+/// let pair: Box<QueuePair> = bytemuck::zeroed_box();
+/// pair.start(Cid(5), Rsn(u32::MAX), 0);
+/// let (queue, at) = (pair.work_queue(), WorkPosition(u32::MAX));
+/// queue.post(at, WorkRequest { wr_id: 7, ..WorkRequest::default() });
+/// assert_eq!(queue.producer(), WorkPosition(0), "numbers begin at the first RSN, and wrap");
+/// assert_eq!(queue.load(at).wr_id, 7);
+/// assert_eq!(queue.consumer(), at, "the kernel may still read the entry");
+/// queue.release(WorkPosition(0));
+/// assert_eq!(queue.consumer(), queue.producer());
+/// ```
 #[derive(Clone, Copy)]
 pub struct WorkQueue<'a> {
     producer: &'a AtomicU32,

@@ -22,6 +22,22 @@ const FLAT_WORDS: usize = 8;
 ///
 /// Applications can write anything into the set. A summary bit without a reason costs a search one more pass, and no slot its
 /// turn. One that is cleared is like a bit of the set that is cleared: the next request sets it again.
+///
+/// # Example
+///
+/// ```
+/// use transport_common::shard::ReadySet;
+///
+/// let set: ReadySet<4> = bytemuck::Zeroable::zeroed();
+/// set.set(3);
+/// set.set(200);
+/// let mut cursor = 100;
+/// assert_eq!(set.next(&mut cursor), Some(200));
+/// assert_eq!(set.next(&mut cursor), Some(3), "round robin");
+/// assert!(set.contains(200), "a search removes nothing");
+/// set.clear(200);
+/// assert_eq!(set.next(&mut cursor), Some(3));
+/// ```
 #[repr(C)]
 #[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct ReadySet<const WORDS: usize> {

@@ -107,6 +107,16 @@ impl Figure {
     }
 }
 
+/// A figure of what a program would use in place of Tiercel, on the same cable.
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) measure: Measure,
+    /// The figure of Tiercel that does the same for an application.
+    pub(crate) instead_of: &'static str,
+}
+
 /// Target for the p99 of an operation whose answer the peer's engine has no part in, microseconds. A wake-up of that
 /// engine on the way takes 30 to 50 us.
 const P99: f64 = 10.0;

@@ -13,6 +13,7 @@ mod storm;
 mod table;
 mod tcp;
 mod tiercel;
+mod ucx;
 
 use std::fs;
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ use tiercel_tests::{Pair, veth};
 use transport_user::EngineOptions;
 
 use crate::ack::AckHandling;
-use crate::figures::{FIGURES, Figure, Measure, RAW};
+use crate::figures::{Baseline, FIGURES, Figure, Measure, RAW};
 use crate::machine::{APPLICATION_CPU, ENGINE_CPU, Machine};
 use crate::options::Options;
 use crate::raw::Raw;
@@ -33,8 +34,9 @@ use crate::report::{BothCosts, Measured, Report, Setting};
 use crate::run::Ran;
 use crate::series::{Latencies, latencies};
 use crate::storm::{Storm, StormFigure};
-use crate::tcp::{TCP, TcpFigure};
+use crate::tcp::TCP;
 use crate::tiercel::Tiercel;
+use crate::ucx::{UCX, Ucx};
 
 /// Version of the JSON report.
 const VERSION: u32 = 1;
@@ -70,7 +72,7 @@ fn run(options: &Options) -> Result<()> {
         eprintln!("{warning}");
     }
     let bench = Bench::new(options);
-    let ([raw, checksum, no_checksum, tcp], acknowledgement, storms) = bench.rounds(options.rounds())?;
+    let ([raw, checksum, no_checksum, tcp, ucx], acknowledgement, storms) = bench.rounds(options.rounds())?;
     machine.look_again()?;
     let report = Report {
         version: VERSION,
@@ -84,7 +86,9 @@ fn run(options: &Options) -> Result<()> {
             engine_cpu: ENGINE_CPU,
         },
         raw: raw.raw(),
-        tcp: tcp.tcp(&checksum),
+        tcp: tcp.beside(&TCP, &checksum),
+        ucx: ucx.beside(&UCX, &checksum),
+        ucx_version: bench.ucx.map(|ucx| ucx.version),
         checksum: checksum.compared_with(&raw),
         no_checksum: no_checksum.compared_with(&raw),
         acknowledgement,
@@ -105,6 +109,8 @@ fn run(options: &Options) -> Result<()> {
 struct Bench<'a> {
     options: &'a Options,
     duration: Duration,
+    /// UCX, if it is to be measured and installed.
+    ucx: Option<Ucx>,
     progress: ProgressBar,
 }
 
@@ -114,8 +120,14 @@ impl<'a> Bench<'a> {
         let figures = FIGURES.iter().filter(|figure| options.wants(figure)).map(|figure| figure.measure);
         let each_round: Vec<Measure> = raw.chain(figures.clone()).chain(figures).collect();
         let counted = each_round.iter().filter(|measure| has_cost(**measure)).count();
-        let tcp = TCP.iter().filter(|figure| options.wants_tcp(figure)).count();
-        let steps = options.rounds() as usize * (each_round.len() + tcp)
+        let tcp = TCP.iter().filter(|figure| options.wants_beside(options::TCP, figure)).count();
+        let mut beside_ucx = UCX.iter().filter(|figure| options.wants_beside(options::UCX, figure)).count();
+        let ucx = if beside_ucx > 0 { Ucx::find() } else { None };
+        if beside_ucx > 0 && ucx.is_none() {
+            eprintln!("note: UCX is not measured, because it is not installed: apt-get install ucx-utils");
+            beside_ucx = 0;
+        }
+        let steps = options.rounds() as usize * (each_round.len() + tcp + beside_ucx)
             + counted
             + options.wants_acknowledgement() as usize;
         let steps = steps + if options.wants_storm() { Storm::steps() } else { 0 };
@@ -123,14 +135,15 @@ impl<'a> Bench<'a> {
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         let style = style.expect("the template is well-formed");
         let progress = ProgressBar::new(steps as u64).with_style(style);
-        Self { options, duration: options.duration(), progress }
+        Self { options, duration: options.duration(), ucx, progress }
     }
 
     /// Runs all rounds, with raw limit and Tiercel in turn on one cable. Then measures the cost of the
-    /// programs. Returns the raw limit, Tiercel with and without checksum, and TCP.
-    fn rounds(&self, rounds: u32) -> Result<([Measured; 4], Option<AckHandling>, Vec<StormFigure>)> {
+    /// programs. Returns the raw limit, Tiercel with and without checksum, TCP, and UCX.
+    fn rounds(&self, rounds: u32) -> Result<([Measured; 5], Option<AckHandling>, Vec<StormFigure>)> {
         let mut raw = Measured::new(RAW.len());
         let mut tcp = Measured::new(TCP.len());
+        let mut ucx = Measured::new(UCX.len());
         let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
         let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
         for round in 0..rounds {
@@ -138,6 +151,7 @@ impl<'a> Bench<'a> {
             let last = round + 1 == rounds;
             self.raw(&pair, &mut raw, last)?;
             self.tcp(&pair, &mut tcp)?;
+            self.ucx(&pair, &mut ucx)?;
             for (checksum, measured) in &mut tiercel {
                 pair = self.tiercel(pair, *checksum, measured, last)?;
             }
@@ -149,7 +163,7 @@ impl<'a> Bench<'a> {
         let storms = if self.options.wants_storm() { self.storms(pair, rounds)? } else { vec![] };
         self.progress.finish_and_clear();
         let [(_, checksum), (_, no_checksum)] = tiercel;
-        Ok(([raw, checksum, no_checksum, tcp], acknowledgement, storms))
+        Ok(([raw, checksum, no_checksum, tcp, ucx], acknowledgement, storms))
     }
 
     /// Measures what a storm on one connection costs another.
@@ -188,12 +202,23 @@ impl<'a> Bench<'a> {
 
     /// Runs one round of TCP.
     fn tcp(&self, pair: &Pair, measured: &mut Measured) -> Result<()> {
-        let wanted = |figure: &TcpFigure| self.options.wants_tcp(figure);
+        let wanted = |figure: &Baseline| self.options.wants_beside(options::TCP, figure);
         for (figure, series) in TCP.iter().zip(&mut measured.series).filter(|(figure, _)| wanted(figure)) {
             let ran = self.step("TCP", figure.title, || {
                 tcp::measure(pair, figure, self.duration, &mut series.latencies)
             })?;
             series.values.push(ran.value(figure.measure));
+        }
+        Ok(())
+    }
+
+    /// Runs one round of UCX, if there is one.
+    fn ucx(&self, pair: &Pair, measured: &mut Measured) -> Result<()> {
+        let Some(ucx) = &self.ucx else { return Ok(()) };
+        let wanted = |figure: &Baseline| self.options.wants_beside(options::UCX, figure);
+        for (figure, series) in UCX.iter().zip(&mut measured.series).filter(|(figure, _)| wanted(figure)) {
+            let value = self.step("UCX", figure.title, || ucx.measure(pair, figure, self.duration))?;
+            series.values.push(value);
         }
         Ok(())
     }

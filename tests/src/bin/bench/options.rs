@@ -8,8 +8,7 @@ use clap::builder::PossibleValuesParser;
 use transport_user::Transmit;
 use transport_user::quantity::whole;
 
-use crate::figures::{FIGURES, Figure};
-use crate::tcp::TcpFigure;
+use crate::figures::{Baseline, FIGURES, Figure};
 
 /// Name of the time that congestion control adds to an acknowledgement. It is not a figure of an operation.
 const ACKNOWLEDGEMENT: &str = "acknowledgement";
@@ -30,7 +29,7 @@ const ACKNOWLEDGEMENT: &str = "acknowledgement";
   cargo xtask bench --rounds 15 --json bench.json
   cargo xtask bench --batch 1      every engine with this batch, whatever the load
   cargo xtask bench --only write_64_rate,read_64_latency
-  cargo xtask bench --only read_64_latency,tcp      and TCP beside it"
+  cargo xtask bench --only read_64_latency,tcp,ucx  and beside it TCP, and UCX if it is installed"
 )]
 pub(crate) struct Options {
     /// Make fewer and shorter measurements, for a first impression
@@ -63,7 +62,10 @@ pub(crate) struct Options {
 }
 
 /// Name of the figures of TCP that belong to figures of Tiercel.
-const TCP: &str = "tcp";
+pub(crate) const TCP: &str = "tcp";
+
+/// Name of those of UCX.
+pub(crate) const UCX: &str = "ucx";
 
 /// Name of what other connections keep of their rate under a storm on one.
 const STORM: &str = "storm";
@@ -88,11 +90,11 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|name| name == figure.name)
     }
 
-    /// Returns whether a figure of TCP is to be measured: with the one of Tiercel beside it, so that they are from the
-    /// same rounds.
-    pub(crate) fn wants_tcp(&self, figure: &TcpFigure) -> bool {
+    /// Returns whether a figure of a baseline ([`TCP`], [`UCX`]) is to be measured: with the one of Tiercel beside it,
+    /// so that they are from the same rounds.
+    pub(crate) fn wants_beside(&self, baseline: &str, figure: &Baseline) -> bool {
         let named = |name: &str| self.only.iter().any(|only| only == name);
-        self.only.is_empty() || (named(TCP) && named(figure.instead_of))
+        self.only.is_empty() || (named(baseline) && named(figure.instead_of))
     }
 
     /// Returns whether the handling of an acknowledgement is to be measured.
@@ -111,6 +113,7 @@ fn names() -> PossibleValuesParser {
         ACKNOWLEDGEMENT,
         STORM,
         TCP,
+        UCX,
     ]))
 }
 
@@ -152,7 +155,8 @@ mod tests {
         assert!(acknowledgement.wants_acknowledgement() && !FIGURES.iter().any(|f| acknowledgement.wants(f)));
         assert!(Options::try_parse_from(["bench", "--only", "write_65_rate"]).is_err());
         let beside = Options::parse_from(["bench", "--only", "read_64_latency,tcp"]);
-        let wanted: Vec<_> = crate::tcp::TCP.iter().filter(|figure| beside.wants_tcp(figure)).collect();
-        assert_eq!(wanted.iter().map(|figure| figure.instead_of).collect::<Vec<_>>(), ["read_64_latency"]);
+        let wanted = crate::tcp::TCP.iter().filter(|figure| beside.wants_beside(TCP, figure));
+        assert_eq!(wanted.map(|figure| figure.instead_of).collect::<Vec<_>>(), ["read_64_latency"]);
+        assert!(!crate::ucx::UCX.iter().any(|figure| beside.wants_beside(UCX, figure)));
     }
 }

@@ -6,11 +6,10 @@ use serde::Serialize;
 
 use crate::ack::AckHandling;
 use crate::cost::Cost;
-use crate::figures::{FIGURES, Measure, RAW};
+use crate::figures::{Baseline, FIGURES, Measure, RAW};
 use crate::machine::Machine;
 use crate::series::Series;
 use crate::storm::StormFigure;
-use crate::tcp::{TCP, TcpFigure};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -24,6 +23,11 @@ pub(crate) struct Report {
     /// The kernel's TCP on the same cable, by the name of the figure.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tcp: BTreeMap<&'static str, Beside>,
+    /// UCX over TCP on the same cable, by the name of the figure; empty if it is not installed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) ucx: BTreeMap<&'static str, Beside>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ucx_version: Option<String>,
     /// Tiercel with UDP checksums (D-91).
     pub(crate) checksum: BTreeMap<&'static str, Compared>,
     /// Tiercel without checksums.
@@ -61,7 +65,7 @@ pub(crate) struct Value {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// Quantiles of a latency over all operations of all rounds, microseconds.
+    /// Quantiles of a latency over all operations of all rounds, microseconds; none if only medians were taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) quantiles: Option<Quantiles>,
     /// Cost at the sender and at the peer, measured separately; none for latencies, because then the engine idles.
@@ -105,7 +109,7 @@ pub(crate) struct Compared {
     pub(crate) meets_p99_target: Option<bool>,
 }
 
-/// One figure of TCP with the one of Tiercel that does the same for an application.
+/// One figure of a baseline with the one of Tiercel that does the same for an application.
 #[derive(Debug, Serialize)]
 pub(crate) struct Beside {
     #[serde(flatten)]
@@ -144,7 +148,7 @@ impl Measured {
             median: series.median(),
             min: series.least(),
             max: series.greatest(),
-            quantiles: (measure == Measure::Latency).then(quantiles),
+            quantiles: (!series.latencies.is_empty()).then(quantiles),
             cost: self.costs[n],
         }
     }
@@ -155,19 +159,19 @@ impl Measured {
         measured.map(|(n, raw)| (raw.name, self.value(n, raw.title, raw.measure))).collect()
     }
 
-    /// Returns the measured figures of TCP, compared with Tiercel's of the same rounds.
-    pub(crate) fn tcp(&self, tiercel: &Self) -> BTreeMap<&'static str, Beside> {
-        let compare = |(n, tcp): (usize, &TcpFigure)| {
-            let beside = FIGURES.iter().position(|figure| figure.name == tcp.instead_of);
+    /// Returns the measured figures of a baseline, compared with Tiercel's of the same rounds.
+    pub(crate) fn beside(&self, baseline: &[Baseline], tiercel: &Self) -> BTreeMap<&'static str, Beside> {
+        let compare = |(n, figure): (usize, &Baseline)| {
+            let beside = FIGURES.iter().position(|other| other.name == figure.instead_of);
             let (own, other) = (&self.series[n], &tiercel.series[beside.expect("a figure of Tiercel")]);
-            let tiercel_is_better = match tcp.measure {
+            let tiercel_is_better = match figure.measure {
                 Measure::Latency => own.ratio_to(other),
                 Measure::Rate | Measure::Throughput => other.ratio_to(own),
             };
-            let value = self.value(n, tcp.title, tcp.measure);
-            (tcp.name, Beside { value, instead_of: tcp.instead_of, tiercel_is_better })
+            let value = self.value(n, figure.title, figure.measure);
+            (figure.name, Beside { value, instead_of: figure.instead_of, tiercel_is_better })
         };
-        TCP.iter().enumerate().filter(|(n, _)| self.has(*n)).map(compare).collect()
+        baseline.iter().enumerate().filter(|(n, _)| self.has(*n)).map(compare).collect()
     }
 
     fn has(&self, n: usize) -> bool {
@@ -200,6 +204,8 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::TCP;
+    use crate::ucx::UCX;
 
     fn measured(figures: usize, values: &[f64]) -> Measured {
         let mut measured = Measured::new(figures);
@@ -225,14 +231,21 @@ mod tests {
     }
 
     #[test]
-    fn tcp_stands_beside_what_replaces_it() {
-        let tcp = measured(TCP.len(), &[1.0, 2.0]).tcp(&measured(FIGURES.len(), &[2.0, 4.0]));
+    fn a_baseline_stands_beside_what_replaces_it() {
+        let tiercel = measured(FIGURES.len(), &[2.0, 4.0]);
+        let tcp = measured(TCP.len(), &[1.0, 2.0]).beside(&TCP, &tiercel);
         assert_eq!(tcp["tcp_message_64_rate"].tiercel_is_better, 2.0, "twice the rate");
         assert_eq!(tcp["tcp_request_64_latency"].tiercel_is_better, 0.5, "twice the time");
         let json = serde_json::to_value(&tcp["tcp_message_1mib_throughput"]).expect("plain data");
         assert_eq!(json["instead_of"], "write_1mib_throughput");
-        let nothing = Measured::new(TCP.len()).tcp(&Measured::new(FIGURES.len()));
+        let nothing = Measured::new(TCP.len()).beside(&TCP, &Measured::new(FIGURES.len()));
         assert!(nothing.is_empty());
+        // Only the medians of UCX are known.
+        let mut ucx = Measured::new(UCX.len());
+        ucx.series.iter_mut().for_each(|series| series.values = vec![4.0, 8.0]);
+        let request = &ucx.beside(&UCX, &tiercel)["ucx_request_64_latency"];
+        assert_eq!((request.tiercel_is_better, request.value.median), (2.0, 6.0));
+        assert!(request.value.quantiles.is_none());
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The report as text.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::ack::AckHandling;
 use crate::cost::Cost;
-use crate::figures::{FIGURES, Measure, RAW};
+use crate::figures::{Baseline, FIGURES, Measure, RAW};
 use crate::report::{Beside, Compared, Report, Value};
 use crate::storm::StormFigure;
 use crate::tcp::TCP;
+use crate::ucx::UCX;
 
 /// Returns the whole report as text.
 pub(crate) fn show(report: &Report) -> String {
@@ -17,7 +20,14 @@ pub(crate) fn show(report: &Report) -> String {
         ("Raw limit: the same engine and cable without a protocol".to_owned(), raw(report)),
         (format!("{with} (D-91, the default)"), tiercel(report, true)),
         (without.to_owned(), tiercel(report, false)),
-        ("TCP on the same cable, what a program would use otherwise".to_owned(), tcp(report)),
+        (
+            "TCP on the same cable, what a program would use otherwise".to_owned(),
+            beside(report, &TCP, &report.tcp),
+        ),
+        (
+            format!("UCX {} over TCP on the same cable", report.ucx_version.as_deref().unwrap_or_default()),
+            beside(report, &UCX, &report.ucx),
+        ),
         (
             "Time in the XDP programs, measured separately, because the count makes each run longer"
                 .to_owned(),
@@ -118,9 +128,9 @@ fn tiercel(report: &Report, checksum: bool) -> String {
     table(header, 1, FIGURES.iter().filter_map(|figure| row(figure.name)))
 }
 
-fn tcp(report: &Report) -> String {
+fn beside(report: &Report, baseline: &[Baseline], measured: &BTreeMap<&str, Beside>) -> String {
     let row = |name| {
-        let beside: &Beside = report.tcp.get(name)?;
+        let beside = measured.get(name)?;
         let [median, unit, range, p99, p999] = numbers(&beside.value);
         let other = &report.checksum.get(beside.instead_of)?.value;
         let tiercel = format!("{}: {:.2} {}", other.title, other.median, other.unit);
@@ -129,7 +139,7 @@ fn tcp(report: &Report) -> String {
     };
     let header =
         ["", "median", "", "range", "p99 us", "p99.9 us", "Tiercel with checksums", "Tiercel is better"];
-    table(header, 1, TCP.iter().filter_map(|figure| row(figure.name)))
+    table(header, 1, baseline.iter().filter_map(|figure| row(figure.name)))
 }
 
 fn costs(report: &Report) -> String {

@@ -11,36 +11,26 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tiercel_tests::Pair;
 
-use crate::figures::{MESSAGE, Measure, SMALL};
+use crate::figures::{Baseline, MESSAGE, Measure, SMALL};
 use crate::machine::{ENGINE_CPU, as_application, pin};
 use crate::run::{PATIENCE, Ran};
 use crate::series::Latencies;
 
-/// A figure of TCP.
-#[derive(Debug)]
-pub(crate) struct TcpFigure {
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) measure: Measure,
-    /// The figure of Tiercel that does the same for an application.
-    pub(crate) instead_of: &'static str,
-}
-
 /// All figures of TCP.
-pub(crate) const TCP: [TcpFigure; 3] = [
-    TcpFigure {
+pub(crate) const TCP: [Baseline; 3] = [
+    Baseline {
         name: "tcp_message_64_rate",
         title: "64 B messages, one call each",
         measure: Measure::Rate,
         instead_of: "write_64_rate",
     },
-    TcpFigure {
+    Baseline {
         name: "tcp_message_1mib_throughput",
         title: "1 MiB messages",
         measure: Measure::Throughput,
         instead_of: "write_1mib_throughput",
     },
-    TcpFigure {
+    Baseline {
         name: "tcp_request_64_latency",
         title: "64 B request, 64 B answer",
         measure: Measure::Latency,
@@ -51,7 +41,7 @@ pub(crate) const TCP: [TcpFigure; 3] = [
 /// Measures one figure on a new connection from A to B.
 pub(crate) fn measure(
     pair: &Pair,
-    figure: &TcpFigure,
+    figure: &Baseline,
     duration: Duration,
     latencies: &mut Latencies,
 ) -> Result<Ran> {
@@ -179,21 +169,6 @@ fn read(socket: &mut TcpStream, buffer: &mut [u8], over: Option<&AtomicBool>) ->
                 std::hint::spin_loop();
             }
             Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::figures::FIGURES;
-
-    #[test]
-    fn each_figure_has_one_of_tiercel_beside_it() {
-        for figure in &TCP {
-            let other = FIGURES.iter().find(|other| other.name == figure.instead_of);
-            let other = other.expect("a figure of Tiercel");
-            assert_eq!(other.measure, figure.measure, "{}", figure.name);
         }
     }
 }
