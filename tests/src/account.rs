@@ -41,6 +41,7 @@ const NEVER: [Counter; 11] = [
     Counter::AckInvalid,
     Counter::PlatformFault,
     Counter::BadWorkRequest,
+    Counter::LocalProtection,
 ];
 
 /// Waits until both nodes are idle and no frame is in flight.
