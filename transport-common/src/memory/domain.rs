@@ -1,17 +1,7 @@
 //! Domains, and the one function that finds a place in the node's memory.
 
-use super::{AccessFlags, Key, PAGE_BYTES, Region};
+use super::{AccessFlags, Key, PAGE_BYTES, ProtectionDomain, Region};
 use bytemuck::{Pod, Zeroable};
-
-/// Number of a protection domain. Connections and regions with the same number belong together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
-#[repr(transparent)]
-pub struct ProtectionDomain(pub u32);
-
-impl ProtectionDomain {
-    /// The domain of the node's own process.
-    pub const NODE: Self = Self(0);
-}
 
 /// What the application of a connection may use: a part of the node's memory, and the regions of its protection domain. The
 /// node writes it when it opens the connection. Zero bytes are a domain without memory.

@@ -1,12 +1,21 @@
 //! Registered regions, as the node's table has them.
 
-use super::ProtectionDomain;
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
 /// Largest number of memory regions that a node can register, a power of two. The index of a key in the table is its value
 /// modulo this number.
 pub const REGIONS: usize = 256;
+
+/// Number of a protection domain. Connections and regions with the same number belong together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct ProtectionDomain(pub u32);
+
+impl ProtectionDomain {
+    /// The domain of the node's own process.
+    pub const NODE: Self = Self(0);
+}
 
 bitflags! {
     /// What may be done with a region.
@@ -56,4 +65,4 @@ impl Region {
     }
 }
 
-const _: () = assert!(size_of::<Region>() == 32);
+const _: () = assert!(size_of::<Region>() == 32 && REGIONS.is_power_of_two());
