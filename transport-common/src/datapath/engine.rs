@@ -65,10 +65,12 @@ pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     };
     let (entry, queues) = connection.parts();
     let serviced = entry.on_service(&mut s.step, queues, now, fired);
-    let domain = entry.connection.responder.domain.id;
-    if !place::of_any(p, &mut s.step, domain) {
-        let (entry, queues) = connection.parts();
-        entry.denied(&mut s.step, queues);
+    if place::is_named(&s.step) {
+        let domain = place::domain_of(&mut connection);
+        if !place::of_any(p, &mut s.step, domain) {
+            let (entry, queues) = connection.parts();
+            entry.denied(&mut s.step, queues);
+        }
     }
     p.unlock(connection);
     settle(p, s);
@@ -147,17 +149,21 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         return Turn::Drop;
     };
     let (entry, _) = connection.parts();
-    let (protocol, domain) = (entry.connection.endpoint.protocol, entry.connection.responder.domain.id);
+    let protocol = entry.connection.endpoint.protocol;
     if let Some(held) = entry.next_held() {
         take_out(p, &mut s.step, &held, protocol);
         let (entry, queues) = connection.parts();
         entry.on_held(&mut s.step, queues, held.key, now);
         if s.step.output.work.kind != WorkKind::None {
+            let domain = place::domain_of(&mut connection);
             let done = carry_out(p, &s.step, domain);
             let (entry, queues) = connection.parts();
             entry.on_work_done(&mut s.step, queues, done, now);
         }
-        place::of_answer(p, &mut s.step, domain);
+        if place::is_named(&s.step) {
+            let domain = place::domain_of(&mut connection);
+            place::of_answer(p, &mut s.step, domain);
+        }
     }
     p.unlock(connection);
     settle(p, s);

@@ -1,7 +1,7 @@
 //! Places of data that a key names: found while the lock of the connection is held, with the domain of that connection. All
 //! other places are in memory of the domain itself, and the step has checked them.
 
-use super::Platform;
+use super::{Locked, Platform};
 use crate::connection::{Outgoing, Step, Work, WorkKind};
 use crate::memory::{LKey, LocalRight, ProtectionDomain, RKey, RemoteRight, Resolved};
 use crate::ulp::UlpCode;
@@ -10,14 +10,23 @@ use crate::wire::PacketType;
 /// A place that may not be used. The node's memory ends before. Not an option: a number needs one register.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
+/// Returns whether a key names the data of the packet to send.
+#[inline(always)]
+pub(super) const fn is_named(s: &Step) -> bool {
+    s.output.packet.present != 0 && s.output.packet.ulp.key != 0
+}
+
+/// Returns the protection domain of a connection.
+#[inline(always)]
+pub(super) fn domain_of(connection: &mut impl Locked) -> ProtectionDomain {
+    connection.parts().0.connection.responder.domain.id
+}
+
 /// Finds the data of an answer to send, each time the answer is sent: its region may have been removed. If it may not be read,
-/// the answer reports that. A received packet causes no other packet with data.
+/// the answer reports that. A received packet causes no other packet whose data a key names.
 #[inline(always)]
 pub(super) fn of_answer<P: Platform>(p: &mut P, s: &mut Step, domain: ProtectionDomain) {
     let packet = &mut s.output.packet;
-    if packet.present == 0 || packet.ulp.key == 0 {
-        return;
-    }
     let found = of_packet(p, packet, domain);
     if found == NOWHERE {
         packet.protocol.refuse_answer(&mut packet.ulp, UlpCode::ACCESS);
@@ -32,9 +41,6 @@ pub(super) fn of_answer<P: Platform>(p: &mut P, s: &mut Step, domain: Protection
 #[must_use]
 pub(super) fn of_any<P: Platform>(p: &mut P, s: &mut Step, domain: ProtectionDomain) -> bool {
     let packet = &mut s.output.packet;
-    if packet.present == 0 || packet.ulp.key == 0 {
-        return true;
-    }
     let found = of_packet(p, packet, domain);
     if found != NOWHERE {
         packet.ulp.memory_offset = found;

@@ -47,13 +47,16 @@ pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     s.step.input.region = region_of(p, &s.step);
     let (entry, queues) = connection.parts();
     entry.on_packet(&mut s.step, queues, now);
-    let domain = entry.connection.responder.domain.id;
     if s.step.output.work.kind != WorkKind::None {
+        let domain = place::domain_of(&mut connection);
         let done = carry_out(p, &s.step, domain);
         let (entry, queues) = connection.parts();
         entry.on_work_done(&mut s.step, queues, done, now);
     }
-    place::of_answer(p, &mut s.step, domain);
+    if place::is_named(&s.step) {
+        let domain = place::domain_of(&mut connection);
+        place::of_answer(p, &mut s.step, domain);
+    }
     p.unlock(connection);
     if s.step.output.report.delays != 0 {
         p.record_delays(s);
