@@ -131,7 +131,8 @@ fn an_answer_is_not_placed_in_foreign_memory() {
     }
 }
 
-/// A message for a receive on foreign memory is refused like one that does not fit, and the receive ends with the error. The next message finds the next receive.
+/// A message for a receive on foreign memory is refused like one that does not fit, and the receive ends with the error. The
+/// next message finds the next receive.
 #[test]
 fn a_receive_on_foreign_memory_ends_and_nothing_else() {
     fn post_receive(node: &mut Node, lkey: u32, local_offset: u64) {
