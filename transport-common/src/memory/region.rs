@@ -57,11 +57,21 @@ pub struct Region {
 }
 
 impl Region {
-    /// Returns the region if it lies within `memory` bytes, otherwise a free entry. The table is untrusted.
+    /// A free entry.
+    pub const FREE: Self = Self {
+        offset: 0,
+        length: 0,
+        key: 0,
+        access: AccessFlags::empty(),
+        domain: ProtectionDomain::NODE,
+        reserved: 0,
+    };
+
+    /// Returns the region if it lies within `memory` bytes, otherwise [a free entry](Self::FREE). The table is untrusted.
     #[inline(always)]
     #[must_use]
     pub fn within(self, memory: u64) -> Self {
-        if self.length > memory || self.offset > memory - self.length { Self::default() } else { self }
+        if self.length > memory || self.offset > memory - self.length { Self::FREE } else { self }
     }
 }
 

@@ -23,7 +23,7 @@ const IDLE_TURNS: u32 = 1024;
 /// Number of work requests that a connection keeps outstanding.
 const DEPTH: u32 = 128;
 const REGION: Region =
-    Region { offset: 0, length: 24 << 20, key: 1, access: AccessFlags::all(), ..Region::default() };
+    Region { offset: 0, length: 24 << 20, key: 1, access: AccessFlags::all(), ..Region::FREE };
 
 /// The direction and kind of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
