@@ -29,7 +29,7 @@ const PARSER: [Counter; 15] = [
     Counter::PassPort,
 ];
 /// Counters that must stay 0, whatever a fabric does to the frames of correct nodes.
-const NEVER: [Counter; 11] = [
+const NEVER: [Counter; 12] = [
     Counter::DropTunnel,
     Counter::DropUnknownCid,
     Counter::DropNotAlive,
@@ -41,6 +41,7 @@ const NEVER: [Counter; 11] = [
     Counter::AckInvalid,
     Counter::PlatformFault,
     Counter::BadWorkRequest,
+    Counter::LocalProtection,
 ];
 
 /// Waits until both nodes are idle and no frame is in flight.

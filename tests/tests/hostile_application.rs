@@ -100,10 +100,12 @@ fn beside_a_hostile_application(ordered: bool) -> Result<()> {
         let canary = [at(&nodes.a, Access::ALL)?, at(&nodes.b, Access::ALL)?];
         canary.iter().for_each(|region| drop(fill(region, BYTES, 77)));
         let begin = own.local_offset(0, BYTES as u64)?;
-        // No READ is longer than 4000 bytes, so it stays in the region.
+        // Both applications are in the node's domain. No READ is longer than 4000 bytes, so it stays in the region. Nothing
+        // has the other key.
         let reach = Own {
             regions: vec![(theirs.key().0, BYTES as u64), (u32::MAX, BYTES as u64)],
             local: begin..begin + (BYTES as u64 - 4000),
+            keys: vec![own.key().0, u32::MAX],
         };
         let (over, done, begun) = (AtomicBool::new(false), Done::default(), Instant::now());
         let mut rounds = 0;

@@ -9,7 +9,7 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path, State};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::{AccessFlags, NodeConfig, PAGE_BYTES, Region, Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{AccessFlags, Domain, NodeConfig, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_user::Tuning;
@@ -60,7 +60,7 @@ fn parameters(side: usize, ordered: bool, settings: Settings) -> Parameters {
             ack_coalescing: ticks(tuning.ack_coalescing),
             transaction_timeout: ticks(tuning.transaction_timeout),
             max_segment: 3264,
-            memory_pages: (MEMORY / PAGE_BYTES) as u32,
+            domain: Domain::of_node(MEMORY),
             replay_margin: PicosecondSpan::from_nanos(tuning.replay_margin.as_nanos() as u64),
             ..Config::default()
         },
@@ -111,7 +111,13 @@ impl World {
             let mut nic = HostNic::new(HostConfig::new(node));
             nic.open(CID.0 as usize, &parameters(side, ordered, settings));
             let rights = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-            nic.register(Region { offset: 0, length: 1 << 16, key: KEY, access: rights });
+            nic.register(Region {
+                offset: 0,
+                length: 1 << 16,
+                key: KEY,
+                access: rights,
+                ..Region::default()
+            });
             nic
         });
         let (ways, completed) = (Default::default(), Vec::new());

@@ -121,7 +121,7 @@ fn operations_end_although_a_node_was_stopped_for_minutes() {
 /// An application overwrites the page that it shares with its card, and the other connections do not notice.
 #[test]
 fn an_application_that_scribbles_harms_only_itself() {
-    play(Profile::Exhausting, 150, Scenario::with_scribbler, &["bad_work_request"]);
+    play(Profile::Exhausting, 150, Scenario::with_scribbler, &["bad_work_request", "local_protection"]);
 }
 
 /// Every order of events in small worlds, of the larger ones as far as the number of states allows here. `cargo xtask sim

@@ -106,6 +106,8 @@ pub enum Counter {
     TransactionTableBroken,
     /// A work request of the application was malformed and completed in error.
     BadWorkRequest,
+    /// A work request or a receive named memory that is not the application's, and completed in error.
+    LocalProtection,
     /// Congestion event queued: occupancy below T1 (D-73).
     #[strum(serialize = "event_admitted_below_t1")]
     EventAdmittedBelowFirst,

@@ -23,6 +23,7 @@ pub mod datapath;
 pub mod hardware_clock;
 pub mod ids;
 pub mod limits;
+pub mod memory;
 pub mod packet_delivery;
 pub mod queues;
 pub mod resources;

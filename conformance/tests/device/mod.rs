@@ -223,7 +223,7 @@ impl Device {
             nic.open(cid as usize, &parameters);
         }
         let (length, access) = broken.region;
-        nic.register(Region { offset: MEMORY as u64, length, key: KEY, access });
+        nic.register(Region { offset: MEMORY as u64, length, key: KEY, access, ..Region::default() });
         for (number, byte) in nic.memory_mut()[..MEMORY / 2].iter_mut().enumerate() {
             *byte = number as u8;
         }

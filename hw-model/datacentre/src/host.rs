@@ -273,6 +273,7 @@ impl Card {
             length: BUFFER_BYTES,
             key: RKEY,
             access: AccessFlags::REMOTE_WRITE,
+            ..Region::default()
         });
         Self { nic, engine_free: Time::ZERO, engine_due: None, flows: vec![] }
     }

@@ -6,7 +6,7 @@ use fabric_model::{ByteCount, Egress, FabricConfig, Rate, Span, Time, Topology};
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
-use transport_common::queues::PAGE_BYTES;
+use transport_common::memory::Domain;
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 /// Bytes of memory of a host. All peers write to it, and all flows read from it.
@@ -122,7 +122,7 @@ impl Tuning {
                 ack_coalescing: self.ack_coalescing,
                 transaction_timeout: Ticks::from_nanos(30_000_000_000),
                 max_segment: self.segment,
-                memory_pages: (BUFFER_BYTES / PAGE_BYTES) as u32,
+                domain: Domain::of_node(BUFFER_BYTES),
                 replay_margin: PicosecondSpan::from_nanos(100_000_000),
                 ..Config::default()
             },

@@ -55,7 +55,7 @@
 //!     fabric.learn(testbed::mac(side), Port(side as u16));
 //!     let card = FalconNic::new(HostConfig::new(testbed::node(side)), Parameters::default())?;
 //!     card.host_mut().open(0, &testbed::connection(side, 0));
-//!     let region = Region { offset: 0, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE };
+//!     let region = Region { offset: 0, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE, ..Region::default() };
 //!     card.host_mut().register(region);
 //!     cards.push(card);
 //! }

@@ -3,7 +3,7 @@
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Parameters as ConnectionParameters};
-use transport_common::queues::{CONNECTIONS, NodeConfig, PAGE_BYTES};
+use transport_common::queues::{CONNECTIONS, Domain, NodeConfig};
 use transport_common::units::{Fcwnd, Ticks};
 
 /// Bytes of memory of an end.
@@ -47,7 +47,7 @@ pub(super) fn connection(side: usize, slot: usize, traffic: Traffic) -> Connecti
         config: Config {
             ack_request_percent: traffic.ack_request_percent,
             ack_coalescing: Ticks::from_nanos(traffic.ack_coalescing),
-            memory_pages: (MEMORY / PAGE_BYTES) as u32,
+            domain: Domain::of_node(MEMORY),
             ..plain.config
         },
         fcwnd: Fcwnd::from_packets(traffic.window),

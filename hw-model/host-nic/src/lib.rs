@@ -41,7 +41,7 @@
 //! let [mut a, mut b] = [0, 1].map(|side| HostNic::new(HostConfig::new(testbed::node(side))));
 //! a.open(5, &testbed::connection(0, 5));
 //! b.open(5, &testbed::connection(1, 5));
-//! b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+//! b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE, ..Region::default() });
 //! a.memory_mut()[..100].fill(0xa5);
 //! let work = WorkRequest {
 //!     opcode: Verb::WRITE,

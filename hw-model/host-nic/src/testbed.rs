@@ -3,7 +3,7 @@
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::{DEFAULT_MEMORY, NodeConfig, PAGE_BYTES};
+use transport_common::queues::{DEFAULT_MEMORY, Domain, NodeConfig};
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 use super::node_config;
@@ -60,7 +60,7 @@ pub fn connection(side: usize, slot: usize) -> Parameters {
             ack_coalescing: Ticks::from_nanos(8_000),
             transaction_timeout: Ticks::from_nanos(2_000_000_000),
             max_segment: LONGEST_SEGMENT,
-            memory_pages: (DEFAULT_MEMORY / PAGE_BYTES) as u32,
+            domain: Domain::of_node(DEFAULT_MEMORY),
             replay_margin: PicosecondSpan::from_nanos(100_000_000),
             ..Config::default()
         },

@@ -28,7 +28,13 @@ fn write_is_placed_acknowledged_and_completed() {
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
-    b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+    b.register(Region {
+        offset: 8192,
+        length: 4096,
+        key: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
+    });
     a.memory_mut()[..100].copy_from_slice(&[0xa5; 100]);
     let work = WorkRequest {
         opcode: Verb::WRITE,
@@ -77,7 +83,13 @@ fn a_request_that_no_frame_of_the_engine_can_carry_is_not_held() {
         let (mut a, mut b) = (nic(0), nic(1));
         a.open(SLOT, &parameters(0));
         b.open(SLOT, &parameters(1));
-        b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+        b.register(Region {
+            offset: 8192,
+            length: 4096,
+            key: 1,
+            access: AccessFlags::REMOTE_WRITE,
+            ..Region::default()
+        });
         let work = WorkRequest { opcode: Verb::WRITE, length: 8, rkey: 1, ..WorkRequest::default() };
         for _ in 0..2 {
             a.post(SLOT, work).expect("the queue has space");
@@ -107,7 +119,13 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
-    b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+    b.register(Region {
+        offset: 8192,
+        length: 4096,
+        key: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
+    });
     a.set_time(at(1_000));
     let work = WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
     a.post(SLOT, work).expect("the queue is empty");
@@ -136,7 +154,7 @@ fn blocks_cross_as_the_page_says() {
     };
     let (mut a, mut b) = (open(0), open(1));
     let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-    b.register(Region { offset: 8192, length: 4096, key: 7, access });
+    b.register(Region { offset: 8192, length: 4096, key: 7, access, ..Region::default() });
     a.memory_mut()[..1024].fill(0xa5);
     let work = WorkRequest {
         opcode: Verb::WRITE,
@@ -208,7 +226,7 @@ fn a_packet_of_another_ulp_does_not_reach_the_ulp() {
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         for target in [&mut b, &mut c] {
             target.open(SLOT, &parameters(1));
-            target.register(Region { offset: 8192, length: 4096, key: 1, access });
+            target.register(Region { offset: 8192, length: 4096, key: 1, access, ..Region::default() });
             target.memory_mut()[8192..8292].fill(0x11);
         }
         a.memory_mut()[..100].fill(0xa5);

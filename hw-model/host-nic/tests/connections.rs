@@ -27,7 +27,7 @@ fn nic(side: usize) -> HostNic {
 fn target(side: usize) -> HostNic {
     let mut card = nic(side);
     let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-    card.register(Region { offset: 0, length: 4096, key: 1, access });
+    card.register(Region { offset: 0, length: 4096, key: 1, access, ..Region::default() });
     card
 }
 
@@ -157,7 +157,13 @@ fn two_peers_may_hand_out_the_same_cid() {
     let mut a = nic(0);
     let mut b = target(1);
     let mut c = HostNic::new(HostConfig::new(node_config(third.0, third.1, [0; 16])));
-    c.register(Region { offset: 0, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+    c.register(Region {
+        offset: 0,
+        length: 4096,
+        key: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
+    });
     let to_b = connection(0, 5);
     let mut to_c = to_b;
     (to_c.config.local_cid, to_c.config.peer_cid) = (Cid(6), Cid(5));

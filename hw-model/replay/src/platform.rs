@@ -12,7 +12,7 @@ use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch,
     Services,
 };
-use transport_common::queues::{AccessFlags, Region};
+use transport_common::memory::{AccessFlags, ProtectionDomain, Region};
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
@@ -264,14 +264,16 @@ impl Memory for Replayed {
         self.ask(Tag::FetchAdd, &arguments, |player, answer| player.wide(answer, 0)).unwrap_or(0)
     }
 
-    fn region(&mut self, rkey: u32) -> Region {
+    fn region(&mut self, key: u32) -> Region {
         let region = |player: &Player, answer: Answer| Region {
             offset: player.wide(answer, 0),
             length: player.wide(answer, 2),
             key: player.word(answer, 4),
             access: AccessFlags::from_bits_retain(player.word(answer, 5)),
+            domain: ProtectionDomain(player.word(answer, 6)),
+            reserved: 0,
         };
-        self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
+        self.ask(Tag::Region, &[key], region).unwrap_or_default()
     }
 }
 

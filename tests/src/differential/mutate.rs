@@ -7,11 +7,15 @@ use transport_common::wire::resync::ResyncCode;
 
 use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::IteratorRandom;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{Service, State};
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Latest, PacketFlags, Probe, Rack};
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
+use transport_common::queues::{
+    AccessFlags, COMPLETION_QUEUE_DEPTH, Command, LKey, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
+    SEND_QUEUE_DEPTH, WorkRequest,
+};
 use transport_common::units::{Deadline, FalconTime, Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
 
@@ -22,7 +26,7 @@ impl Case {
     /// Changes the context in `strokes` places.
     pub fn bend_context(&mut self, rng: &mut StdRng, strokes: u32) {
         for _ in 0..strokes {
-            match rng.random_range(0..8) {
+            match rng.random_range(0..9) {
                 0 => self.bend_configuration(rng),
                 1 => self.bend_security(rng),
                 2 => self.bend_windows(rng),
@@ -30,6 +34,7 @@ impl Case {
                 4 => self.bend_timers(rng),
                 5 => self.bend_rack(rng),
                 6 => self.bend_acknowledging(),
+                7 => self.bend_memory(rng),
                 _ => self.bend_queues(rng),
             }
         }
@@ -206,6 +211,39 @@ impl Case {
                 let other = if deadlines[flipped].is_armed() { Deadline::NONE } else { past };
                 *deadlines[flipped] = other;
             }
+        }
+    }
+
+    /// Changes the domain of the connection, a region, or how the next requests and receives name their buffers.
+    fn bend_memory(&mut self, rng: &mut StdRng) {
+        let (c, queues) = (&mut self.entry.connection, &self.queues);
+        let registered = self.regions.iter_mut().filter(|region| region.key != 0).choose(rng);
+        match (rng.random_range(0..6), registered) {
+            (0, _) => c.responder.domain.id.0 ^= 1,
+            (1, _) => c.responder.domain.pages = rng.random_range(0..1 << 16),
+            (2, Some(region)) => region.domain.0 ^= 1,
+            (3, Some(region)) => region.access.toggle(AccessFlags::LOCAL_WRITE),
+            (_, Some(region)) => {
+                let lkey = LKey(if rng.random_bool(0.8) { region.key } else { rng.random() });
+                let inside = |offset: u64| {
+                    let at = offset.wrapping_sub(region.offset);
+                    if at < region.length { at } else { offset % region.length.max(1) }
+                };
+                for n in 0..4 {
+                    let slot = &queues.send[c.initiator.next.add(n).0 as usize % SEND_QUEUE_DEPTH];
+                    let work = slot.load();
+                    slot.store(WorkRequest { lkey, local_offset: inside(work.local_offset), ..work });
+                    let number = c.responder.receive_next.wrapping_add(n);
+                    let slot = &queues.receive[number as usize % RECEIVE_QUEUE_DEPTH];
+                    let receive = slot.load();
+                    slot.store(ReceiveRequest {
+                        lkey,
+                        local_offset: inside(receive.local_offset),
+                        ..receive
+                    });
+                }
+            }
+            _ => {}
         }
     }
 

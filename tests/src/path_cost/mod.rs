@@ -58,7 +58,7 @@ impl Card {
         let config = node(side);
         let mut nic = HostNic::new(HostConfig::new(config));
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-        nic.register(Region { offset: 0, length: 4096, key: 1, access });
+        nic.register(Region { offset: 0, length: 4096, key: 1, access, ..Region::default() });
         nic.open(SLOT, &connection(side, SLOT));
         let machine = Machine::new(storage::load(OBJECT, &config, &[WIRE, ENGINE, REDELIVER])?);
         Ok(Self { nic, machine })

@@ -8,8 +8,8 @@ use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH,
-    Verb, WorkFlags, WorkRequest,
+    AccessFlags, BANK_BYTES, Completion, DEFAULT_MEMORY, Domain, LKey, ProtectionDomain, REGIONS,
+    ReceiveRequest, Region, SEND_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest,
 };
 
 use super::scenario::{End, Link, Profile};
@@ -82,6 +82,23 @@ pub struct Flow {
 /// Returns the offset of the memory of a host's connection number `place`.
 pub(crate) const fn base(place: usize) -> u64 {
     (place as u64 + 1) * BANK_BYTES as u64 - BEFORE_END_OF_BANK[place % 2]
+}
+
+/// Returns the domain of the application of a host's connection number `place`: the part of the end's memory where it
+/// sends from and receives. What peers access are its regions.
+pub(crate) const fn domain(place: usize) -> Domain {
+    Domain::new(ProtectionDomain(place as u32 + 1), base(place) + LOCAL, END_BYTES - LOCAL)
+}
+
+/// Returns the key of a region that is all of this memory.
+pub(crate) const fn local_key(place: usize) -> LKey {
+    LKey(1 + place as u32 * 8 + 6)
+}
+
+/// Returns how request or receive number `id` names `offset` in the memory of the end at `place`: in one of three cases by
+/// the region, otherwise by the domain.
+const fn named(place: usize, offset: u64, id: u64) -> (LKey, u64) {
+    if id % 3 == 1 { (local_key(place), offset - base(place) - LOCAL) } else { (LKey::OWN, offset) }
 }
 
 impl Flow {
@@ -169,12 +186,27 @@ impl Flow {
 
     /// Registers the target's regions and fills its memory with the initial content.
     pub fn prepare(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
-        let start = self.remote_base();
+        let (start, domain) = (self.remote_base(), domain(self.places[1]).id);
         for area in Area::REGISTERED {
             let (offset, length) = area.place();
             let key = area.key(self.places[1]);
-            nic.register(Region { offset: start + offset, length, key, access: area.access() });
+            nic.register(Region {
+                offset: start + offset,
+                length,
+                key,
+                access: area.access(),
+                domain,
+                reserved: 0,
+            });
         }
+        nic.register(Region {
+            offset: start + LOCAL,
+            length: END_BYTES - LOCAL,
+            key: local_key(self.places[1]).0,
+            access: AccessFlags::LOCAL_WRITE,
+            domain,
+            reserved: 0,
+        });
         let (constant, length) = Area::Constant.place();
         rng.fill(&mut nic.memory_mut()[(start + constant) as usize..][..length as usize]);
         // A sum of powers of two shows which of them were added, and whether one was added twice.
@@ -263,7 +295,8 @@ impl Flow {
             let buffer = ReceiveBuffer { offset: self.remote, length };
             self.remote += u64::from(length) + 16;
             let wr_id = self.receives.len() as u64;
-            let receive = ReceiveRequest { local_offset: buffer.offset, wr_id, length, reserved: 0 };
+            let (lkey, local_offset) = named(self.places[1], buffer.offset, wr_id);
+            let receive = ReceiveRequest { local_offset, wr_id, length, lkey };
             nic.post_receive(self.target.slot, receive).expect("the number is below the queue's depth");
             self.receives.push(buffer);
         }
@@ -314,7 +347,11 @@ impl Flow {
             Kind::Malformed => {}
         }
         work.rkey = area.key(self.places[1]);
-        Op { work, kind, area, data, posted: time, ended: None }
+        let local = work.local_offset;
+        if kind != Kind::Malformed {
+            (work.lkey, work.local_offset) = named(self.places[0], local, wr_id);
+        }
+        Op { work, kind, local, area, data, posted: time, ended: None }
     }
 
     /// Chooses kind, opcode, length, address and flags of the next operation.
@@ -373,8 +410,11 @@ impl Flow {
                 work.remote_address = 4;
             }
             _ => {
-                work.length = 1;
-                work.local_offset = DEFAULT_MEMORY + rng.random_range(0..100);
+                // Beyond the node's memory, or before its own.
+                work.length = self.unit(1) as u32;
+                let n = rng.random_range(0..100);
+                work.local_offset =
+                    if n % 2 == 0 { DEFAULT_MEMORY + n } else { base(self.places[0]) + LOCAL - n };
             }
         }
     }

@@ -140,11 +140,9 @@ impl<'a> Replay<'a> {
     fn run(mut self, initiator: &HostNic, target: &HostNic) {
         for (n, op) in self.flow.ops.iter().enumerate() {
             let expected = match op.kind {
-                Kind::Malformed => Expected {
-                    status: CompletionCode::OperationError as u8,
-                    ulp_code: 0,
-                    length: op.work.length,
-                },
+                Kind::Malformed => {
+                    Expected { status: op.refusal() as u8, ulp_code: 0, length: op.work.length }
+                }
                 Kind::Write => self.write(n, op, target),
                 Kind::Read => self.read(n, op, initiator, target),
                 Kind::CompareSwap | Kind::FetchAdd => self.atomic(n, op, initiator),
@@ -191,7 +189,7 @@ impl<'a> Replay<'a> {
             return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
         }
         let address = work.remote_address as usize;
-        let got = &initiator.memory()[work.local_offset as usize..][..work.length as usize];
+        let got = &initiator.memory()[op.local as usize..][..work.length as usize];
         if op.area != Area::Overlap {
             let offset = (self.flow.remote_base() + op.area.place().0) as usize + address;
             assert!(got == &target.memory()[offset..][..got.len()], "operation {n}: data of a READ");
@@ -275,7 +273,7 @@ impl<'a> Replay<'a> {
 
 /// Returns the value that an atomic returned.
 fn original(op: &Op, initiator: &HostNic) -> u64 {
-    let bytes = &initiator.memory()[op.work.local_offset as usize..][..8];
+    let bytes = &initiator.memory()[op.local as usize..][..8];
     u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
 }
 
@@ -331,11 +329,7 @@ impl Unordered<'_> {
         let work = &op.work;
         let (rights, length) = match op.kind {
             Kind::Malformed => {
-                return Expected {
-                    status: CompletionCode::OperationError as u8,
-                    ulp_code: 0,
-                    length: work.length,
-                };
+                return Expected { status: op.refusal() as u8, ulp_code: 0, length: work.length };
             }
             Kind::Send => return Expected::success(work.length),
             Kind::Write => (AccessFlags::REMOTE_WRITE, work.length),
@@ -379,7 +373,7 @@ impl Unordered<'_> {
                 );
             }
             Kind::Read => {
-                let got = &self.initiator.memory()[op.work.local_offset as usize..][..length];
+                let got = &self.initiator.memory()[op.local as usize..][..length];
                 assert!(got == &self.target.memory()[offset..][..length], "operation {n}: data of a READ");
             }
             _ => {}

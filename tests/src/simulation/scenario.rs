@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use transport_common::connection::{Config, Initial, Parameters, Path};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::{CELLS, DEFAULT_MEMORY, NodeConfig, PAGE_BYTES};
+use transport_common::queues::{CELLS, NodeConfig};
 use transport_common::security::Tunnel;
 use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
@@ -322,7 +322,6 @@ impl Link {
     fn tuning(rng: &mut StdRng, profile: Profile) -> Parameters {
         let exhausting = profile == Profile::Exhausting;
         let config = Config {
-            memory_pages: (DEFAULT_MEMORY / PAGE_BYTES) as u32,
             rnr_timeout_code: rng.random_range(1..20),
             ack_request_percent: rng.random_range(0..=100),
             ack_request_threshold: rng.random_range(0..8),

@@ -2,7 +2,8 @@
 //!
 //! Everything in that page is untrusted: what the application owns, what the card writes and what it reads there. Whatever
 //! the words say, the card must go on, and the other connections of both hosts must not notice. The application uses the
-//! keys of its own regions, and places of its own memory or of none: what those permit is not the card's to refuse.
+//! keys of its own regions at the peer: what those permit is not the card's to refuse. Of its own node it names any place and
+//! any key. The card has to refuse what is not of its domain.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,17 +11,15 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use transport_common::queues::{
-    Command, Completion, DEFAULT_MEMORY, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
-    Verb, WorkFlags, WorkRequest,
+    Command, Completion, DEFAULT_MEMORY, LKey, QueuePair, RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest,
+    SEND_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest,
 };
 
-use super::application::{Area, END_BYTES, base};
+use super::application::Area;
 use super::faults::FaultKind;
 use super::host::Host;
 use super::scenario::{Profile, Scenario};
 
-/// Bytes at the beginning of an end's memory that stay free for its regions.
-const REGIONS_BYTES: u64 = 5 << 20;
 /// Words that it overwrites at once.
 const MOST_WORDS: usize = 12;
 
@@ -47,17 +46,19 @@ impl Scenario {
 pub struct Own {
     /// Keys and lengths of its regions at the peer, and of some that are not there.
     pub regions: Vec<(u32, u64)>,
-    /// Its part of the memory of its own node.
+    /// Places of the memory of its own node. If its domain is not all of that memory, it may try any.
     pub local: Range<u64>,
+    /// Keys of regions of its own node, those of others as well: they are not of its domain.
+    pub keys: Vec<u32>,
 }
 
-/// Overwrites some words of the queues of `slot`, whose connection has this place in its host's memory, and the peer that
-/// place in its own.
-pub(super) fn scribble(host: &mut Host, slot: usize, [own, peers]: [usize; 2], rng: &mut StdRng) {
+/// Overwrites some words of the queues of `slot`, whose peer has this place in the memory of its host.
+pub(super) fn scribble(host: &mut Host, slot: usize, peers: usize, rng: &mut StdRng) {
     let areas = [Area::Atomics, Area::Overlap, Area::Constant, Area::Unique, Area::Sealed, Area::Unknown];
     let own = Own {
         regions: areas.map(|area| (area.key(peers), area.place().1)).into(),
-        local: base(own) + REGIONS_BYTES..base(own) + END_BYTES - (1 << 16),
+        local: 0..DEFAULT_MEMORY,
+        keys: (0..REGIONS as u32).collect(),
     };
     for _ in 0..rng.random_range(1..=MOST_WORDS) {
         overwrite(host.nic.queue_pair(slot), &own, rng);
@@ -100,12 +101,8 @@ pub fn overwrite(queues: &QueuePair, own: &Own, rng: &mut StdRng) {
             queues.control.command.store(command, Relaxed);
         }
         12 | 13 => {
-            let receive = ReceiveRequest {
-                local_offset: local(own, rng),
-                wr_id: rng.random(),
-                length: length(rng),
-                reserved: rng.random(),
-            };
+            let (lkey, local_offset) = local(own, rng);
+            let receive = ReceiveRequest { local_offset, wr_id: rng.random(), length: length(rng), lkey };
             queues.receive[rng.random_range(0..RECEIVE_QUEUE_DEPTH)].store(receive);
         }
         _ => queues.send[rng.random_range(0..SEND_QUEUE_DEPTH)].store(request(own, rng)),
@@ -116,6 +113,7 @@ pub fn overwrite(queues: &QueuePair, own: &Own, rng: &mut StdRng) {
 fn request(own: &Own, rng: &mut StdRng) -> WorkRequest {
     let (key, bytes) = own.regions[rng.random_range(0..own.regions.len())];
     let known = rng.random_bool(0.9);
+    let (lkey, local_offset) = local(own, rng);
     WorkRequest {
         opcode: if known { Verb(rng.random_range(0..11)) } else { Verb(rng.random()) },
         flags: WorkFlags::from_bits_retain(rng.random()),
@@ -123,7 +121,8 @@ fn request(own: &Own, rng: &mut StdRng) -> WorkRequest {
         // No key of another connection: those are below this number.
         rkey: if known { key } else { rng.random_range(1 << 24..u32::MAX) },
         remote_address: if known { rng.random_range(0..bytes) & !7 } else { rng.random() },
-        local_offset: local(own, rng),
+        local_offset,
+        lkey,
         wr_id: rng.random(),
         compare: rng.random(),
         swap_or_add: rng.random(),
@@ -141,10 +140,14 @@ fn length(rng: &mut StdRng) -> u32 {
     }
 }
 
-/// Returns a place in the memory of the end itself, or beyond the memory of the node.
-fn local(own: &Own, rng: &mut StdRng) -> u64 {
-    if rng.random_bool(0.1) {
-        return DEFAULT_MEMORY + rng.random_range(0..u64::MAX / 2);
+/// Returns a place with its key: in a region, in the memory of the node, or beyond it.
+fn local(own: &Own, rng: &mut StdRng) -> (LKey, u64) {
+    if !own.keys.is_empty() && rng.random_bool(0.3) {
+        let key = own.keys[rng.random_range(0..own.keys.len())];
+        return (LKey(key), rng.random_range(0..1 << 20));
     }
-    rng.random_range(own.local.clone())
+    if rng.random_bool(0.1) {
+        return (LKey::OWN, DEFAULT_MEMORY + rng.random_range(0..u64::MAX / 2));
+    }
+    (LKey::OWN, rng.random_range(own.local.clone()))
 }

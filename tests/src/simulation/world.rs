@@ -16,7 +16,7 @@ use transport_common::datapath::Verdict;
 use transport_common::queues::Verb;
 use transport_common::units::Fcwnd;
 
-use super::application::Flow;
+use super::application::{self, Flow};
 use super::causes::Arrived;
 use super::congestion;
 use super::cpus::Task;
@@ -152,15 +152,17 @@ impl World {
     /// Opens both ends of a link.
     fn open(&mut self, number: usize) {
         let link = &self.scenario.links[number];
+        let places = link.ends.map(|end| self.hosts[end.host].take_place());
         for (side, (end, parameters)) in link.ends.iter().zip(&link.parameters).enumerate() {
+            let mut parameters = *parameters;
+            parameters.config.domain = application::domain(places[side]);
             assert_eq!(parameters.check(), Ok(()), "parameters of {end:?}");
             let host = &mut self.hosts[end.host];
-            host.nic.open(end.slot, parameters);
+            host.nic.open(end.slot, &parameters);
             host.ends.push((end.slot, number, side));
             host.slots.push(end.slot);
             host.begin_account(end.slot);
         }
-        let places = link.ends.map(|end| self.hosts[end.host].take_place());
         let mut both = [0, 1].map(|side| Flow::new(places, link, side, self.scenario.profile));
         both.iter_mut().for_each(|flow| flow.prepare(&mut self.rng, &mut self.hosts[flow.target.host].nic));
         if self.scenario.scribbler == Some(number) {
@@ -433,7 +435,7 @@ impl World {
             let [first, second] = &mut self.flows[link];
             let (own, peers) = if side == 0 { (first, second) } else { (second, first) };
             if host.scribbled == Some(slot) {
-                scribbler::scribble(host, slot, own.places, &mut self.attacker);
+                scribbler::scribble(host, slot, own.places[1], &mut self.attacker);
                 continue;
             }
             own.post(rng, &mut host.nic, self.doings);

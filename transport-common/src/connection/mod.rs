@@ -12,6 +12,7 @@
 //! | [`on_service`](Entry::on_service) | the engine services the connection |
 //! | [`on_held`](Entry::on_held) | the payload of a held request is in a frame again |
 //! | [`not_sent`](Entry::not_sent) | a packet that was booked could not be built |
+//! | [`denied`](Entry::denied) | the local key of a request to send gives no access to its buffer |
 
 mod acknowledgement;
 mod application;
@@ -307,7 +308,7 @@ impl Entry {
         c.initiator = Initiator::new(p.tx.rsn, ordered, config.transaction_timeout);
         c.target = Target::new(p.rx.rsn, ordered, config.rnr_timeout_code);
         let max_answer = if config.max_answer == 0 { config.max_segment } else { config.max_answer };
-        c.responder = Responder::new(max_answer, ordered, config.memory_pages);
+        c.responder = Responder::new(max_answer, ordered, config.domain);
         self.settings = CurrentSettings::new(p.settings);
         c.congestion = Congestion::new(Start { fcwnd: p.fcwnd, ncwnd: p.ncwnd, rto: p.rto }, &p.settings);
         c.occupancy =

@@ -6,6 +6,7 @@ use crate::congestion::queues::EVENT_QUEUES;
 use crate::congestion::settings::{Placement, Settings};
 use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::limits;
+use crate::memory::Domain;
 use crate::security::{RemoteTime, Tunnel};
 use crate::ulp::Protocol;
 use crate::units::{Fcwnd, PicosecondSpan, Ticks};
@@ -53,8 +54,8 @@ pub struct Config {
     /// Largest user data in our response to a READ of the peer, bytes: what one Pull Data holds. 0 stands for
     /// `max_segment`.
     pub max_answer: u32,
-    /// The node's memory, pages of [`PAGE_BYTES`](crate::queues::PAGE_BYTES). No operation reaches beyond it.
-    pub memory_pages: u32,
+    /// What the application of this end may use. No operation reaches beyond it.
+    pub domain: Domain,
     /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256. 0 stands for 256: no
     /// smoothing (F-10.2-2, D-61).
     pub occupancy_weight: u32,

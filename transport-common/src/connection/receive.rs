@@ -9,7 +9,7 @@ use crate::packet_delivery::{self, AckVerdict, Arrival, Round, Window};
 use crate::queues::Queues;
 use crate::security::{Security, SecurityDrops};
 use crate::transaction::{CompletionCode, Held};
-use crate::ulp::{AnswerKind, AnswerVerdict, UlpCode, Verb};
+use crate::ulp::{AnswerKind, AnswerVerdict, PlaceFlags, UlpCode, Verb};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
@@ -122,22 +122,27 @@ impl Entry {
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
         queues.load_work_request(t.work, &mut s.work_request);
-        let (own, number, memory) = (c.endpoint.protocol, s.input.packet.protocol, c.responder.memory());
-        let verdict = own.check_answer(number, op, Verb(t.opcode), t.length, &s.work_request, memory);
+        let (own, number, domain) = (c.endpoint.protocol, s.input.packet.protocol, &c.responder.domain);
+        let verdict = own.check_answer(number, op, Verb(t.opcode), t.length, &s.work_request, domain);
         let work = &mut s.output.work;
         t.length = op.length;
         match verdict {
             AnswerVerdict::Data => work.kind = WorkKind::PlaceResponse,
             AnswerVerdict::Value => work.kind = WorkKind::StoreValue,
-            AnswerVerdict::Error | AnswerVerdict::Misfit => t.length = 0,
+            AnswerVerdict::Error | AnswerVerdict::Misfit | AnswerVerdict::Denied => t.length = 0,
         }
         work.place.memory_offset = s.work_request.local_offset;
+        work.place.lkey = s.work_request.lkey;
         work.length = op.length;
         work.value = op.swap_or_add;
         c.receiver().acknowledge_data(psn, ack_request, now.ticks());
         let end = match verdict {
             AnswerVerdict::Error => (CompletionCode::Ack, op.code.0, true), // D-45
             AnswerVerdict::Misfit => (CompletionCode::OperationError, 0, true),
+            AnswerVerdict::Denied => {
+                s.output.report.raised.raise(Counter::LocalProtection);
+                (CompletionCode::LocalProtection, 0, true)
+            }
             _ => return,
         };
         c.initiator.complete(&mut tables.transactions, Application(queues), rsn, end);
@@ -152,7 +157,10 @@ impl Entry {
         match s.output.work.kind {
             WorkKind::PlaceRequest if work.done => requests::placed(self, s, queues, now),
             WorkKind::PlaceRequest => {
-                let place = &s.output.work.place;
+                let place = &mut s.output.work.place;
+                if work.denied {
+                    place.flags |= PlaceFlags::DENIED;
+                }
                 if !place.flags.is_empty() {
                     self.connection.responder.failed(rsn, place, Application(queues));
                 }
@@ -162,7 +170,14 @@ impl Entry {
                 requests::answered(self, s, (AnswerKind::Atomic, UlpCode::NONE, work.value), now);
             }
             WorkKind::PlaceResponse | WorkKind::StoreValue => {
-                let code = if work.done { CompletionCode::Ack } else { CompletionCode::OperationError };
+                let code = if work.done {
+                    CompletionCode::Ack
+                } else if work.denied {
+                    s.output.report.raised.raise(Counter::LocalProtection);
+                    CompletionCode::LocalProtection
+                } else {
+                    CompletionCode::OperationError
+                };
                 let (initiator, table) = (&mut self.connection.initiator, &mut self.tables.transactions);
                 initiator.complete(table, Application(queues), rsn, (code, 0, true));
                 initiator.flush(table, Application(queues));

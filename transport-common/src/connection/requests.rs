@@ -11,7 +11,10 @@ use crate::resources::Occupancy;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, Target, TargetRequest,
 };
-use crate::ulp::{Answer, AnswerKind, Atomic, Protocol, PullVerdict, PushVerdict, Responder, UlpCode};
+use crate::ulp::{
+    Answer, AnswerKind, Atomic, OperationKind, PlaceFlags, Protocol, PullVerdict, PushVerdict, Responder,
+    UlpCode,
+};
 use crate::units::{FalconTime, Picoseconds};
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
@@ -168,12 +171,12 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
     if input.packet.kind == PacketType::PullRequest {
         match protocol.admit_pull(&c.responder, op, &input.region) {
             PullVerdict::Answer(kind, code) => answered(entry, s, (kind, code, 0), now),
-            PullVerdict::Execute(atomic, offset) => {
+            PullVerdict::Execute(atomic, found) => {
                 work.kind = match atomic {
                     Atomic::CompareSwap => WorkKind::CompareSwap,
                     Atomic::FetchAdd => WorkKind::FetchAdd,
                 };
-                work.place.memory_offset = offset;
+                work.place.memory_offset = found.offset();
                 work.value = op.swap_or_add;
                 work.compare = op.compare;
             }
@@ -244,6 +247,11 @@ pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picosecond
     let c = &mut entry.connection;
     let (p, work) = (&s.input.packet, &s.output.work);
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
+    // Only a SEND has flags in any case.
+    let sends = matches!(s.input.operation.kind, OperationKind::Send);
+    if sends && work.place.flags.contains(PlaceFlags::DENIED) {
+        s.output.report.raised.raise(Counter::LocalProtection);
+    }
     if work.held == 0 {
         c.receiver().mark_received(Window::Data, psn, false, now.ticks());
     }

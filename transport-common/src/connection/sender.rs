@@ -52,7 +52,8 @@ pub(super) fn service_open<Q: Queues>(
     }
     let serviced = choose(entry, s, queues, now);
     let raised = s.output.report.raised;
-    if raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::DropXlr) {
+    let ended = raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::LocalProtection);
+    if ended || raised.contains(Counter::DropXlr) {
         let Entry { connection: c, tables, .. } = &mut *entry;
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
@@ -251,10 +252,12 @@ fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Pico
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, (rsn, next.work), label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
-    let (segment, memory) = (c.endpoint.max_segment, c.responder.memory());
-    if dropped || !c.endpoint.protocol.is_valid(&s.work_request, segment, memory) {
+    let is_valid = c.endpoint.protocol.is_valid(&s.work_request, c.endpoint.max_segment);
+    if dropped || !is_valid || !s.work_request.is_in(&c.responder.domain) {
         let (counter, code, resync) = if dropped {
             (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
+        } else if is_valid {
+            (Counter::LocalProtection, CompletionCode::LocalProtection, ResyncCode::TRANSACTION_TIMED_OUT)
         } else {
             (Counter::BadWorkRequest, CompletionCode::OperationError, ResyncCode::TRANSACTION_TIMED_OUT)
         };
@@ -408,14 +411,19 @@ fn read_again(
         return; // the application may use the place again
     }
     queues.load_work_request(c.initiator.work(transactions, rsn), &mut s.work_request);
-    let (work, segment, memory) = (&s.work_request, c.endpoint.max_segment, c.responder.memory());
-    if !c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
-        || !c.endpoint.protocol.is_valid(work, segment, memory)
-    {
-        s.output.report.raised.raise(Counter::BadWorkRequest);
-        let end = (CompletionCode::OperationError, 0, false);
-        c.initiator.complete(transactions, Application(queues), rsn, end);
+    let work = &s.work_request;
+    let is_valid = c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
+        && c.endpoint.protocol.is_valid(work, c.endpoint.max_segment);
+    if is_valid && work.is_in(&c.responder.domain) {
+        return;
     }
+    let (counter, code) = if is_valid {
+        (Counter::LocalProtection, CompletionCode::LocalProtection)
+    } else {
+        (Counter::BadWorkRequest, CompletionCode::OperationError)
+    };
+    s.output.report.raised.raise(counter);
+    c.initiator.complete(transactions, Application(queues), rsn, (code, 0, false));
 }
 
 /// Fills the received frame with a reply, if the frame is free: with a response, otherwise with an ACK that is

@@ -1,10 +1,13 @@
 //! The service of a connection by the engine: the steps of the transmit pipeline.
 
+use super::application::Application;
 use super::outgoing::report_deadline;
 use super::{Entry, Outgoing, Service, Serviced, State, Step, sender};
-use crate::ids::Psn;
+use crate::counters::Counter;
+use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Delivery, Window};
 use crate::queues::{Command, Queues};
+use crate::transaction::CompletionCode;
 use crate::units::{Deadline, PicosecondSpan, Picoseconds, Ticks};
 use crate::verifier::forget;
 use crate::wire::PacketType;
@@ -87,6 +90,20 @@ impl Entry {
             }
         }
         serviced
+    }
+
+    /// Ends the request whose packet is in the step's output, because the key of its local buffer gives no access to it. The
+    /// packet has its PSN: a Resync takes its place. This follows [`on_service`](Self::on_service) in the same lock hold.
+    #[inline(never)]
+    pub fn denied(&mut self, s: &mut Step, queues: &impl Queues) {
+        let (table, rsn) = (&mut self.tables.transactions, Rsn(s.output.packet.rsn));
+        let (initiator, application) = (&mut self.connection.initiator, Application(queues));
+        initiator.complete(table, application, rsn, (CompletionCode::LocalProtection, 0, false));
+        initiator.flush(table, application);
+        self.not_sent(&s.output.packet);
+        s.output.packet.present = 0;
+        s.output.report.raised.raise(Counter::LocalProtection);
+        s.output.report.wake = 1;
     }
 
     /// Records that a packet could not be built. The engine sends a reliable packet again as soon as possible. In

@@ -6,9 +6,10 @@ use crate::congestion::event::Event;
 use crate::congestion::queues::AdmissionView;
 use crate::congestion::result::Outcome;
 use crate::counters::Raised;
+use crate::memory::Region;
 use crate::security::Tunnel;
 use crate::transaction::NO_CELL;
-use crate::ulp::{Operation, Payload, Place, Protocol, Region, WorkRequest};
+use crate::ulp::{Operation, Payload, Place, Protocol, WorkRequest};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
@@ -90,8 +91,10 @@ pub struct Work {
 /// Result of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkDone {
-    /// False: the platform could not copy.
+    /// False: the platform could not copy, or the place is not the application's.
     pub done: bool,
+    /// The place is not the application's.
+    pub denied: bool,
     /// Value that an atomic operation found.
     pub value: u64,
     /// The receive cell that was filled, or [`NO_CELL`].

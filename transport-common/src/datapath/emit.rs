@@ -4,7 +4,7 @@ use super::{HEADER_BYTES, Platform, Scratch};
 use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, Rsn, Spi};
-use crate::ulp::{AccessFlags, Protocol, UlpCode};
+use crate::ulp::Protocol;
 use crate::verifier::forget;
 use crate::wire::PacketType;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
@@ -50,13 +50,10 @@ fn at<const AT: usize, const LEN: usize>(header: &mut [u8; HEADER_BYTES]) -> &mu
     part_mut::<AT, 0, LEN, HEADER_BYTES>(header)
 }
 
-/// Builds the frame of `s.step.output.packet`. Returns false if the frame is too small or the memory is out of
+/// Builds the frame of `s.step.output.packet`, whose data was found under the lock. Returns false if the frame is too small or the memory is out of
 /// bounds.
 #[inline(always)]
 pub fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
-    if s.step.output.packet.ulp.resolve != 0 {
-        resolve(p, s);
-    }
     s.lengths.falcon = put_falcon(s);
     let data_length = s.step.output.packet.ulp.data_length;
     if data_length > MAX_FRAME_BYTES {
@@ -85,18 +82,6 @@ pub fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
         && p.store_header(s, start, headers)
         && (data_length == 0
             || p.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, data_length))
-}
-
-/// Looks up the region of a READ. This happens each time its response is built, because the region may have been
-/// removed.
-#[inline(always)]
-fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
-    let packet = &mut s.step.output.packet;
-    let u = &mut packet.ulp;
-    match p.region(u.rkey).resolve(u.rkey, AccessFlags::REMOTE_READ, u.address, u.length) {
-        Some(offset) => u.memory_offset = offset,
-        None => packet.protocol.refuse_answer(u, UlpCode::ACCESS),
-    }
 }
 
 #[inline(always)]

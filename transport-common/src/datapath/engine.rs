@@ -1,7 +1,7 @@
 //! The transmit pipeline: what the engine does with one of its frames.
 
 use super::receive::{carry_out, give_up, region_of, ring, settle};
-use super::{Locked, Platform, Scratch, emit};
+use super::{Locked, Platform, Scratch, emit, place};
 use crate::connection::{Serviced, Step, WorkKind};
 use crate::counters::Counter;
 use crate::ids::Cid;
@@ -65,6 +65,13 @@ pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     };
     let (entry, queues) = connection.parts();
     let serviced = entry.on_service(&mut s.step, queues, now, fired);
+    if place::is_named(&s.step) {
+        let domain = place::domain_of(&mut connection);
+        if !place::of_any(p, &mut s.step, domain) {
+            let (entry, queues) = connection.parts();
+            entry.denied(&mut s.step, queues);
+        }
+    }
     p.unlock(connection);
     settle(p, s);
     plan(p, s);
@@ -148,9 +155,14 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         let (entry, queues) = connection.parts();
         entry.on_held(&mut s.step, queues, held.key, now);
         if s.step.output.work.kind != WorkKind::None {
-            let done = carry_out(p, &s.step);
+            let domain = place::domain_of(&mut connection);
+            let done = carry_out(p, &s.step, domain);
             let (entry, queues) = connection.parts();
             entry.on_work_done(&mut s.step, queues, done, now);
+        }
+        if place::is_named(&s.step) {
+            let domain = place::domain_of(&mut connection);
+            place::of_answer(p, &mut s.step, domain);
         }
     }
     p.unlock(connection);

@@ -8,6 +8,7 @@ mod emit;
 mod engine;
 pub mod exchange;
 mod parse;
+mod place;
 mod platform;
 mod receive;
 mod scratch;

@@ -3,7 +3,8 @@
 use super::Scratch;
 use crate::connection::Entry;
 use crate::counters::Counter;
-use crate::queues::{Queues, Region};
+use crate::memory::Region;
+use crate::queues::Queues;
 use crate::units::{Picoseconds, Ticks};
 use crate::wire::cursor::Cursor;
 
@@ -117,8 +118,8 @@ pub trait Memory {
     fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64;
     /// Adds to 8 aligned bytes atomically. Returns the original value.
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64;
-    /// Returns the table entry that an R_Key points to. It may be free or belong to another key.
-    fn region(&mut self, rkey: u32) -> Region;
+    /// Returns the table entry that a key points to. It may be free, or belong to another key or to another domain.
+    fn region(&mut self, key: u32) -> Region;
 }
 
 /// Receive cells, which hold requests until they can be delivered.

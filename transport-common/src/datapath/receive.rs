@@ -1,11 +1,12 @@
 //! The wire program: one frame in, at most one frame out.
 
 use super::parse::{FALCON, PASS, parse};
-use super::{Locked, Platform, Scratch, Verdict, emit};
+use super::{Locked, Platform, Scratch, Verdict, emit, place};
 use crate::connection::{Step, WorkDone, WorkKind};
 use crate::counters::Counter;
 use crate::ids::Cid;
-use crate::queues::{Region, slot_of};
+use crate::memory::{ProtectionDomain, Region};
+use crate::queues::slot_of;
 use crate::transaction::NO_CELL;
 use crate::units::Picoseconds;
 
@@ -41,15 +42,20 @@ pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         p.event_queues(s, slot);
     }
     // The lock covers everything from here on: the region, which a step relies on until the data is placed, the
-    // work and its result.
+    // work and its result, and the place of the data of an answer.
     let Some(mut connection) = p.lock(slot) else { return Verdict::Drop };
     s.step.input.region = region_of(p, &s.step);
     let (entry, queues) = connection.parts();
     entry.on_packet(&mut s.step, queues, now);
     if s.step.output.work.kind != WorkKind::None {
-        let done = carry_out(p, &s.step);
+        let domain = place::domain_of(&mut connection);
+        let done = carry_out(p, &s.step, domain);
         let (entry, queues) = connection.parts();
         entry.on_work_done(&mut s.step, queues, done, now);
+    }
+    if place::is_named(&s.step) {
+        let domain = place::domain_of(&mut connection);
+        place::of_answer(p, &mut s.step, domain);
     }
     p.unlock(connection);
     if s.step.output.report.delays != 0 {
@@ -110,18 +116,25 @@ pub(super) fn ring<P: Platform>(p: &mut P, s: &Step, slot: u32, now: Picoseconds
     }
 }
 
-/// Does the work that a step requested, while the lock is held.
+/// Does the work that a step of a connection with this domain requested, while the lock is held.
 #[inline(always)]
-pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
+pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step, domain: ProtectionDomain) -> WorkDone {
     let (input, work) = (&s.input, &s.output.work);
     let data = input.packet.payload_offset + input.operation.header as u32;
     let (offset, length) = (work.place.memory_offset, work.length);
-    let mut done = WorkDone { done: true, value: 0, cell: NO_CELL };
+    let mut done = WorkDone { done: true, denied: false, value: 0, cell: NO_CELL };
     match work.kind {
-        WorkKind::PlaceRequest | WorkKind::PlaceResponse => {
-            done.done = length == 0 || p.frame_to_memory(data, offset, length);
+        WorkKind::PlaceRequest | WorkKind::PlaceResponse | WorkKind::StoreValue => {
+            let to = place::of_work(p, work, domain);
+            done.denied = to == place::NOWHERE;
+            done.done = if done.denied {
+                false
+            } else if work.kind == WorkKind::StoreValue {
+                p.store_value(to, work.value)
+            } else {
+                length == 0 || p.frame_to_memory(data, to, length)
+            };
         }
-        WorkKind::StoreValue => done.done = p.store_value(offset, work.value),
         WorkKind::CompareSwap => done.value = p.compare_swap(offset, work.compare, work.value),
         WorkKind::FetchAdd => done.value = p.fetch_add(offset, work.value),
         _ => {
@@ -137,7 +150,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
             }
         }
     }
-    if !done.done {
+    if !done.done && !done.denied {
         emit::fault(p);
     }
     done

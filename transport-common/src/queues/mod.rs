@@ -14,11 +14,14 @@ use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
+pub use crate::memory::{
+    AccessFlags, BANK_BYTES, BANK_GUARD, DEFAULT_BANKS, DEFAULT_MEMORY, Domain, LKey, MAX_BANKS, PAGE_BYTES,
+    ProtectionDomain, REGIONS, Region,
+};
 pub use crate::resources::{CELL_BYTES, CELLS};
 pub use crate::shared::{AtomicU32, AtomicU64, Slot, fence};
 pub use crate::ulp::{
-    AccessFlags, BANK_BYTES, BANK_GUARD, Completion, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES,
-    RECEIVE_QUEUE_DEPTH, Readiness, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
+    Completion, RECEIVE_QUEUE_DEPTH, Readiness, ReceiveRequest, Verb, WorkFlags, WorkRequest,
 };
 pub use completion::{COMPLETION_QUEUE_DEPTH, CompletionEntries, CompletionQueue};
 pub use control::{Command, ControlPage};
@@ -33,9 +36,6 @@ pub const CONNECTIONS: usize = 256;
 pub const fn slot_of(cid: Cid) -> u32 {
     cid.0 & (CONNECTIONS as u32 - 1)
 }
-/// Largest number of memory regions that a node can register. The slot of an R_Key is its value modulo this
-/// number.
-pub const REGIONS: usize = 256;
 
 /// The queues of one connection. They are mapped into the application.
 ///
@@ -156,5 +156,5 @@ const _: () = {
     assert!(offset_of!(QueuePair, send) == 192);
     assert!(SEND_QUEUE_DEPTH.is_power_of_two() && RECEIVE_QUEUE_DEPTH.is_power_of_two());
     assert!(COMPLETION_QUEUE_DEPTH.is_power_of_two());
-    assert!(CONNECTIONS.is_power_of_two() && REGIONS.is_power_of_two() && CELLS.is_power_of_two());
+    assert!(CONNECTIONS.is_power_of_two() && CELLS.is_power_of_two());
 };

@@ -56,7 +56,7 @@ tags! {
     FrameToCell = "frame to cell",
     /// Cell, length; short: whether it was done.
     CellToFrame = "cell to frame",
-    /// R_Key, region.
+    /// Key, region.
     Region = "region",
     /// Slot of the connection whose lock was taken.
     Lock = "lock",

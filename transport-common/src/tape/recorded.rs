@@ -6,7 +6,7 @@ use crate::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Platform, Scratch, Services,
     Turn, Verdict,
 };
-use crate::queues::Region;
+use crate::memory::Region;
 use crate::units::{Picoseconds, Ticks};
 
 /// How a run ended, as the note [`Tag::End`] records it.
@@ -290,10 +290,11 @@ impl<P: Platform> Memory for Recorded<'_, P> {
     }
 
     #[inline(always)]
-    fn region(&mut self, rkey: u32) -> Region {
-        let region = self.platform.region(rkey);
-        let Region { offset, length, key, access } = region;
-        let words = [rkey, low(offset), high(offset), low(length), high(length), key, access.bits()];
+    fn region(&mut self, key: u32) -> Region {
+        let region = self.platform.region(key);
+        let Region { offset, length, key: found, access, domain, reserved: _ } = region;
+        let (offset, length) = ([low(offset), high(offset)], [low(length), high(length)]);
+        let words = [key, offset[0], offset[1], length[0], length[1], found, access.bits(), domain.0];
         self.tape.long(Tag::Region, 0, words);
         region
     }

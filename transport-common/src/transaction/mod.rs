@@ -65,7 +65,7 @@ pub trait Submissions: Copy {
     fn release(&self, work: WorkPosition);
 }
 
-/// Result of a transaction (F-11-33, F-11-34); 4 bits.
+/// Result of a transaction (F-11-33, F-11-34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CompletionCode {
@@ -92,6 +92,9 @@ pub enum CompletionCode {
     RemoteError = 0xd,
     /// Local xLR.
     LocalXlr = 0xf,
+    /// The work request or the receive names memory that is not the application's. It is none of Falcon's codes, which have
+    /// 4 bits: no packet carries it.
+    LocalProtection = 0x10,
 }
 
 impl CompletionCode {
@@ -107,7 +110,7 @@ impl CompletionCode {
         }
     }
 
-    /// Decodes the 4-bit value. Returns `None` for reserved values.
+    /// Decodes a value. Returns `None` for reserved values.
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x0 => Self::Ack,
@@ -121,6 +124,7 @@ impl CompletionCode {
             0xc => Self::UlpCredit,
             0xd => Self::RemoteError,
             0xf => Self::LocalXlr,
+            0x10 => Self::LocalProtection,
             _ => return None,
         })
     }

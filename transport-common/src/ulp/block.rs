@@ -15,13 +15,13 @@
 //! Opcodes are those of the NVM command set: 1 is write, 2 is read. The code of a status is a [`UlpCode`].
 
 use super::boundary::Ulp;
-use super::memory::{AccessFlags, Region};
 use super::operation::{Operation, OperationKind, UlpCode};
 use super::payload::{Headers, Payload};
 use super::request::{Verb, WorkFlags, WorkRequest};
 use super::responder::{Receives, Responder};
 use super::verdict::{Answer, AnswerKind, Place, PlaceFlags, PullVerdict, PushVerdict};
 use crate::ids::Rsn;
+use crate::memory::{AccessFlags, LKey, RKey, Region, RemoteRight};
 use crate::wire::cursor::Cursor;
 use crate::wire::field::{get_u8, get_u16, get_u32, get_u64, part_mut, put_u16, put_u32, put_u64};
 use crate::wire::{PacketType, ProtocolType};
@@ -143,7 +143,7 @@ impl Ulp for Block {
 
     #[inline(always)]
     fn admit_push(
-        _: &mut Responder,
+        responder: &mut Responder,
         op: &Operation,
         region: &Region,
         _: Rsn,
@@ -153,14 +153,15 @@ impl Ulp for Block {
         if !matches!(op.kind, OperationKind::Write) {
             return PushVerdict::Invalid;
         }
-        let Some(memory_offset) = region.resolve(op.rkey, AccessFlags::REMOTE_WRITE, op.address, op.length)
-        else {
+        let right = RemoteRight::Write;
+        let Ok(found) = responder.domain.resolve(RKey(op.rkey), region, op.address, op.length, right) else {
             return PushVerdict::Access;
         };
         if region.access.contains(AccessFlags::BUSY) {
             return PushVerdict::NotReady;
         }
-        place.memory_offset = memory_offset;
+        place.memory_offset = found.offset();
+        place.lkey = LKey::OWN;
         place.message_length = op.length;
         place.flags = PlaceFlags::empty();
         PushVerdict::Take
@@ -168,10 +169,11 @@ impl Ulp for Block {
 
     #[inline(always)]
     fn admit_pull(responder: &Responder, op: &Operation, region: &Region) -> PullVerdict {
-        if !matches!(op.kind, OperationKind::Read) || op.length > responder.max_answer {
+        if !matches!(op.kind, OperationKind::Read) || op.length > responder.max_answer as u32 {
             return PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST);
         }
-        if region.resolve(op.rkey, AccessFlags::REMOTE_READ, op.address, op.length).is_none() {
+        let right = RemoteRight::Read;
+        if responder.domain.resolve(RKey(op.rkey), region, op.address, op.length, right).is_err() {
             return PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS);
         }
         if region.access.contains(AccessFlags::BUSY) {
@@ -181,15 +183,13 @@ impl Ulp for Block {
     }
 
     #[inline(always)]
-    fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
+    fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
         const WHOLE: u64 = BLOCK_BYTES as u64 - 1;
         matches!(work.opcode, Verb::WRITE | Verb::READ)
             && !work.flags.contains(WorkFlags::IMMEDIATE)
             && work.length != 0
             && work.length <= max_segment
             && (work.length as u64 | work.remote_address) & WHOLE == 0
-            && work.local_offset <= memory
-            && work.local_offset + work.length as u64 <= memory
     }
 
     #[inline(always)]
@@ -202,7 +202,7 @@ impl Ulp for Block {
         out.address = work.remote_address;
         out.length = work.length;
         out.memory_offset = work.local_offset;
-        out.resolve = 0;
+        out.key = work.lkey.0;
         if read {
             out.data_length = 0;
             return STATUS_LEN as u32 + work.length;
@@ -221,8 +221,9 @@ impl Ulp for Block {
         out.address = answer.operand;
         out.length = answer.length;
         out.status = answer.code.0;
+        out.memory_offset = answer.operand;
         out.data_length = if read { answer.length } else { 0 };
-        out.resolve = read as u32;
+        out.key = if read { answer.rkey } else { 0 };
     }
 
     #[inline(always)]
@@ -256,6 +257,7 @@ fn parse_status<C: Cursor>(cursor: &mut C, payload_length: usize, out: &mut Oper
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{Domain, ProtectionDomain};
     use crate::wire::cursor::SliceCursor;
 
     const COMMAND: Command =
@@ -326,13 +328,15 @@ mod tests {
         length: 1024,
         key: 9,
         access: AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE),
+        domain: ProtectionDomain::NODE,
+        reserved: 0,
     };
 
     /// F-6.4-1: while a namespace is busy, it answers both kinds of requests with RNR; errors are answered at once.
     #[test]
     fn a_busy_namespace_is_not_ready() {
         let op = |kind, address| Operation { kind, rkey: 9, address, length: 512, ..Operation::default() };
-        let responder = Responder::new(3000, false, 0);
+        let responder = Responder::new(3000, false, Domain::default());
         let pull = |region: &Region, address| {
             Block::admit_pull(&responder, &op(OperationKind::Read, address), region)
         };
@@ -349,7 +353,7 @@ mod tests {
     fn only_whole_blocks_are_sent() {
         let work =
             WorkRequest { opcode: Verb::WRITE, length: 1024, remote_address: 512, ..WorkRequest::default() };
-        assert!(Block::is_valid(&work, 3072, 4096));
+        assert!(Block::is_valid(&work, 3072));
         for bad in [
             WorkRequest { length: 0, ..work },
             WorkRequest { length: 1023, ..work },
@@ -358,10 +362,8 @@ mod tests {
             WorkRequest { opcode: Verb::SEND_ONLY, ..work },
             WorkRequest { opcode: Verb::FETCH_ADD, ..work },
             WorkRequest { flags: WorkFlags::IMMEDIATE, ..work },
-            WorkRequest { local_offset: 4096 - 1023, ..work },
-            WorkRequest { local_offset: u64::MAX, ..work },
         ] {
-            assert!(!Block::is_valid(&bad, 3072, 4096), "{bad:?}");
+            assert!(!Block::is_valid(&bad, 3072), "{bad:?}");
         }
     }
 }

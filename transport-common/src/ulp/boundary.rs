@@ -1,12 +1,12 @@
 //! The boundary between Falcon and an upper layer protocol.
 
-use super::memory::Region;
 use super::operation::{Operation, UlpCode};
 use super::payload::Payload;
 use super::request::WorkRequest;
 use super::responder::{Receives, Responder};
 use super::verdict::{Answer, Place, PullVerdict, PushVerdict};
 use crate::ids::Rsn;
+use crate::memory::Region;
 use crate::wire::cursor::Cursor;
 use crate::wire::{PacketType, ProtocolType};
 
@@ -68,14 +68,14 @@ pub trait Ulp {
     /// Decides about a pull of the peer.
     fn admit_pull(responder: &Responder, op: &Operation, region: &Region) -> PullVerdict;
 
-    /// Returns whether this end can send a work request at all: at most `max_segment` bytes of the `memory` bytes that
-    /// the node has.
-    fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool;
+    /// Returns whether this end can send a work request of at most `max_segment` bytes at all. Whose memory its local buffer
+    /// is, is checked for every ULP in the same way.
+    fn is_valid(work: &WorkRequest, max_segment: u32) -> bool;
 
     /// Writes the ULP part of a request packet. Returns its Request Length (F-7.3-3, F-7.5-2).
     fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u32;
 
-    /// Writes the ULP part of a Pull Data packet.
+    /// Writes the ULP part of a Pull Data packet. Data of an answer is found by its key.
     fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload);
 
     /// Makes an answer with data one that reports an error and has none, because its data may no longer be read.

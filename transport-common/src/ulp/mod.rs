@@ -8,7 +8,6 @@
 
 pub mod block;
 mod boundary;
-mod memory;
 mod operation;
 mod payload;
 mod protocol;
@@ -18,9 +17,6 @@ mod responder;
 mod verdict;
 
 pub use boundary::Ulp;
-pub use memory::{
-    AccessFlags, BANK_BYTES, BANK_GUARD, DEFAULT_BANKS, DEFAULT_MEMORY, MAX_BANKS, PAGE_BYTES, Region,
-};
 pub use operation::{Operation, OperationKind, UlpCode};
 pub use payload::{Headers, Payload};
 pub use protocol::Protocol;

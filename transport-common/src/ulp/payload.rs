@@ -49,21 +49,27 @@ pub struct Payload {
     pub length: u32,
     /// Immediate data.
     pub immediate: u32,
-    /// Offset of the data in the node's memory.
+    /// Offset of the data in the node's memory, or in the region that `key` names.
     pub memory_offset: u64,
     /// Bytes of data.
     pub data_length: u32,
-    /// 1: look up `rkey` and `address` in this node's region table before reading (READ response). If they name nothing
-    /// that may be read, [`Ulp::refuse_answer`](super::Ulp::refuse_answer) follows.
-    pub resolve: u32,
+    /// The key under which the place has to be found before the packet is built: of a request the L_Key of its buffer, of
+    /// an answer with data the R_Key with which the peer asked. 0: it is found, or there is no data.
+    pub key: u32,
 }
 
 impl Payload {
+    /// Returns the bytes of the buffer of a pull, which its answer fills: 8 for an atomic.
+    #[inline(always)]
+    pub(crate) const fn answer_length(&self) -> u32 {
+        if matches!(self.headers, Headers::Atomic) { 8 } else { self.length }
+    }
+
     /// Returns the payload of a packet without a ULP part.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.headers = Headers::None;
         self.data_length = 0;
-        self.resolve = 0;
+        self.key = 0;
     }
 }

@@ -2,7 +2,6 @@
 
 use super::block::Block;
 use super::boundary::Ulp;
-use super::memory::Region;
 use super::operation::{Operation, UlpCode};
 use super::payload::{Headers, Payload};
 use super::rdma::Rdma;
@@ -10,6 +9,7 @@ use super::request::{Verb, WorkRequest};
 use super::responder::{Receives, Responder};
 use super::verdict::{Answer, AnswerVerdict, Place, PullVerdict, PushVerdict};
 use crate::ids::Rsn;
+use crate::memory::{Domain, Region};
 use crate::wire::PacketType;
 use crate::wire::cursor::Cursor;
 use bytemuck::{Pod, Zeroable};
@@ -121,12 +121,8 @@ impl Protocol {
 
     /// See [`Ulp::is_valid`].
     #[inline(always)]
-    pub(crate) fn is_valid(self, work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
-        if self.is_block() {
-            Block::is_valid(work, max_segment, memory)
-        } else {
-            Rdma::is_valid(work, max_segment, memory)
-        }
+    pub(crate) fn is_valid(self, work: &WorkRequest, max_segment: u32) -> bool {
+        if self.is_block() { Block::is_valid(work, max_segment) } else { Rdma::is_valid(work, max_segment) }
     }
 
     /// See [`Ulp::request_payload`].
@@ -169,10 +165,10 @@ impl Protocol {
         code: Verb,
         length: u32,
         work: &WorkRequest,
-        memory: u64,
+        domain: &Domain,
     ) -> AnswerVerdict {
         if number == self.number() {
-            AnswerVerdict::of(op, code, length, work, memory)
+            AnswerVerdict::of(op, code, length, work, domain)
         } else {
             AnswerVerdict::Misfit
         }

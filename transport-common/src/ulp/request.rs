@@ -1,6 +1,7 @@
 //! The application's requests and completions, named as in the verbs interface. All ULPs have them in common.
 
 use crate::ids::Cid;
+use crate::memory::{Domain, LKey};
 use crate::transaction::{Kind, Label};
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
@@ -68,7 +69,7 @@ pub struct WorkRequest {
     pub reserved: u16,
     /// Bytes of user data, at most the connection's largest segment size.
     pub length: u32,
-    /// Offset of the local buffer in the node's memory.
+    /// Offset of the local buffer: in the region that `lkey` names, or in the node's memory.
     pub local_offset: u64,
     /// Address in the peer's region (an offset, D-84).
     pub remote_address: u64,
@@ -84,8 +85,8 @@ pub struct WorkRequest {
     pub wr_id: u64,
     /// Number of this segment within the operation, from 0 (D-84).
     pub segment: u32,
-    /// 0.
-    pub reserved2: u32,
+    /// Key of the local buffer. With [`LKey::OWN`] it is in the memory of the application's domain.
+    pub lkey: LKey,
 }
 
 impl WorkRequest {
@@ -95,20 +96,38 @@ impl WorkRequest {
         let kind = if self.opcode.is_pull() { Kind::Pull } else { Kind::Push };
         Label { kind, opcode: self.opcode.0, flags: self.flags.bits(), length: self.length }
     }
+
+    /// Returns whether it is an atomic.
+    #[inline(always)]
+    pub const fn is_atomic(&self) -> bool {
+        matches!(self.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD)
+    }
+
+    /// Returns the bytes of its local buffer: 8 for an atomic, whatever the application wrote.
+    #[inline(always)]
+    pub const fn local_length(&self) -> u32 {
+        if self.is_atomic() { 8 } else { self.length }
+    }
+
+    /// Returns whether its local buffer is memory of the domain. A buffer in a region is judged when the region is known.
+    #[inline(always)]
+    pub const fn is_in(&self, domain: &Domain) -> bool {
+        self.lkey.0 != LKey::OWN.0 || domain.holds(self.local_offset, self.local_length() as u64)
+    }
 }
 
 /// A posted receive buffer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct ReceiveRequest {
-    /// Offset of the buffer in the node's memory.
+    /// Offset of the buffer: in the region that `lkey` names, or in the node's memory.
     pub local_offset: u64,
     /// Returned in the completion.
     pub wr_id: u64,
     /// Length in bytes.
     pub length: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Key of the buffer. With [`LKey::OWN`] it is in the memory of the application's domain.
+    pub lkey: LKey,
 }
 
 /// The result of a work request, 32 bytes.

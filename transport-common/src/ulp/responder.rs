@@ -1,10 +1,10 @@
 //! The responder: what a connection keeps of its ULP for the peer's requests, and the application's side of it.
 
-use super::memory::PAGE_BYTES;
 use super::operation::{Operation, OperationKind};
 use super::request::{Completion, ReceiveRequest, Verb, WorkFlags};
 use super::verdict::{Place, PlaceFlags};
 use crate::ids::Rsn;
+use crate::memory::Domain;
 use crate::transaction::CompletionCode;
 use bytemuck::{Pod, Zeroable};
 
@@ -44,26 +44,22 @@ pub struct Responder {
     pub receive_next: u32,
     /// Bytes of the current SEND message placed so far.
     pub receive_offset: u32,
-    /// 1: between the first and the last segment of a SEND.
-    pub in_message: u32,
     /// Largest number of data bytes in Pull Data.
-    pub max_answer: u32,
+    pub max_answer: u16,
+    /// 1: between the first and the last segment of a SEND.
+    pub in_message: u8,
     /// 1: requests arrive in the order in which they were submitted.
-    pub ordered: u32,
-    /// The node's memory, pages of [`PAGE_BYTES`].
-    pub memory_pages: u32,
+    pub ordered: u8,
+    /// What the application of this end may use. Neither end of an operation lies beyond it.
+    pub domain: Domain,
 }
 
 impl Responder {
-    /// Creates a responder on `memory_pages` pages of memory that has received nothing yet.
-    pub fn new(max_answer: u32, ordered: bool, memory_pages: u32) -> Self {
-        Self { max_answer, ordered: ordered as u32, memory_pages, ..Self::default() }
-    }
-
-    /// Returns the bytes of the node's memory. Neither end of an operation lies beyond them.
-    #[inline(always)]
-    pub const fn memory(&self) -> u64 {
-        self.memory_pages as u64 * PAGE_BYTES
+    /// Creates a responder for an application with this domain that has received nothing yet. No answer is longer than
+    /// 65,535 bytes: its Request Length has 16 bits.
+    pub fn new(max_answer: u32, ordered: bool, domain: Domain) -> Self {
+        let max_answer = max_answer.min(u16::MAX.into()) as u16;
+        Self { max_answer, ordered: ordered.into(), domain, ..Self::default() }
     }
 
     /// Returns whether a receive is posted whose completion has a place.
@@ -111,14 +107,17 @@ impl Responder {
         receives.received(completion);
     }
 
-    /// Completes the receive in error, because the message does not fit into it or its data could not be placed.
+    /// Completes the receive in error, because the message does not fit into it, its data could not be placed, or its place
+    /// is not the application's.
     #[inline(never)]
     pub fn failed(&self, rsn: Rsn, place: &Place, receives: impl Receives) {
+        let denied = place.flags.contains(PlaceFlags::DENIED);
+        let code = if denied { CompletionCode::LocalProtection } else { CompletionCode::OperationError };
         let completion = Completion {
             wr_id: receives.receive(place.receive).wr_id,
             length: place.message_length,
             rsn: rsn.0,
-            status: CompletionCode::OperationError as u8,
+            status: code as u8,
             opcode: Verb::RECEIVE,
             ..Completion::default()
         };

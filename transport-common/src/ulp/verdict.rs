@@ -2,6 +2,7 @@
 
 use super::operation::{Operation, OperationKind, UlpCode};
 use super::request::{Verb, WorkRequest};
+use crate::memory::{Domain, LKey, Resolved};
 use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
@@ -16,6 +17,8 @@ bitflags! {
         const IMMEDIATE = 2;
         /// It is the last segment that its receive waits for.
         const LAST = 4;
+        /// The place is not the application's: its receive ends with a local protection error.
+        const DENIED = 8;
     }
 }
 
@@ -23,7 +26,7 @@ bitflags! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Place {
-    /// Offset in the node's memory.
+    /// Offset in the node's memory, or in the region that `lkey` names.
     pub memory_offset: u64,
     /// Index of the posted receive that it uses.
     pub receive: u32,
@@ -31,8 +34,8 @@ pub struct Place {
     pub flags: PlaceFlags,
     /// Bytes of the message up to and including this segment.
     pub message_length: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The key of the application under which the place has to be found first. [`LKey::OWN`]: it is found.
+    pub lkey: LKey,
 }
 
 /// The ULP's verdict on a push. All values except the first and the last complete the push in error, with the
@@ -55,8 +58,8 @@ pub enum PushVerdict {
 pub enum PullVerdict {
     /// Answer at once.
     Answer(AnswerKind, UlpCode),
-    /// Execute the atomic at this offset in the node's memory first. Its result is the answer.
-    Execute(Atomic, u64),
+    /// Execute the atomic at this place first. Its result is the answer.
+    Execute(Atomic, Resolved),
     /// The ULP is not ready, or answers later. It gets the pull again when its RNR time is over (F-8.5.3.4-2).
     NotReady,
 }
@@ -114,22 +117,35 @@ pub enum AnswerVerdict {
     Error,
     /// Something else than requested.
     Misfit,
+    /// The requested data, but its place is not the application's.
+    Denied,
 }
 
 impl AnswerVerdict {
     /// Checks whether the answer `op` fits `work`, a pull of `code` for `length` bytes (F-8.4.3.2-1..3, D-48), and the
-    /// `memory` bytes of this node. The work request is read from the application's memory a second time, so `code` and
-    /// `length` are those recorded when the request was sent.
+    /// memory of `domain`. The work request is read from the application's memory a second time, so `code` and `length` are
+    /// those recorded when the request was sent. A place in a region is judged when the region is known.
     ///
     /// This is the same for all ULPs: their parsers have found the kind of answer.
     #[inline(always)]
-    pub const fn of(op: &Operation, code: Verb, length: u32, work: &WorkRequest, memory: u64) -> Self {
+    pub const fn of(op: &Operation, code: Verb, length: u32, work: &WorkRequest, domain: &Domain) -> Self {
         let read = matches!(code, Verb::READ);
-        let end = work.local_offset.wrapping_add(op.length as u64);
-        let in_bounds = work.local_offset <= memory && end <= memory;
+        let held = work.lkey.0 != LKey::OWN.0 || domain.holds(work.local_offset, op.length as u64);
         match op.kind {
-            OperationKind::ReadResponse if read && op.length <= length && in_bounds => Self::Data,
-            OperationKind::AtomicResponse if !read && in_bounds => Self::Value,
+            OperationKind::ReadResponse if read && op.length <= length => {
+                if held {
+                    Self::Data
+                } else {
+                    Self::Denied
+                }
+            }
+            OperationKind::AtomicResponse if !read => {
+                if held {
+                    Self::Value
+                } else {
+                    Self::Denied
+                }
+            }
             OperationKind::ErrorResponse => Self::Error,
             _ => Self::Misfit,
         }

@@ -1,6 +1,7 @@
 //! The ULP's part of packets without a connection: from work request to header, and from received bytes to operation.
 
 use transport_common::ids::RKey;
+use transport_common::memory::{Domain, LKey};
 use transport_common::ulp::rdma::{
     Aeth, AtomicEth, Bth, Opcode, Rdma, RdmaError, Reth, decode_pull, decode_push, decode_response,
 };
@@ -13,8 +14,9 @@ const RETH: Reth = Reth { address: 0x1122_3344_5566_7788, rkey: RKey(0x99aa_bbcc
 const ATOMIC: AtomicEth =
     AtomicEth { address: 0x40, rkey: RKey(7), swap_or_add: 0x0102_0304_0506_0708, compare: 9 };
 const SEGMENT: u32 = 5;
-/// Bytes of the node's memory.
+/// Bytes of the domain's memory.
 const MEMORY: u64 = 1 << 20;
+const DOMAIN: Domain = Domain::of_node(MEMORY);
 
 fn bytes<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
     let mut out = [0; N];
@@ -247,7 +249,7 @@ fn work_requests_become_headers() {
 /// A work request is untrusted: its opcode, its length and its place are checked.
 #[test]
 fn work_requests_are_checked() {
-    let valid = |work: &WorkRequest| Rdma::is_valid(work, 1000, MEMORY);
+    let valid = |work: &WorkRequest| Rdma::is_valid(work, 1000) && work.is_in(&DOMAIN);
     for opcode in 0..=255 {
         let known = (Verb::WRITE.0..=Verb::SEND_LAST.0).contains(&opcode);
         assert_eq!(valid(&work(Verb(opcode))), known, "{opcode}");
@@ -263,6 +265,8 @@ fn work_requests_are_checked() {
         assert!(!valid(&WorkRequest { remote_address: 0x84, ..work(verb) }), "not aligned");
         assert!(!valid(&WorkRequest { local_offset: MEMORY - 7, ..work(verb) }));
     }
+    // The region of a key is not known yet.
+    assert!(valid(&WorkRequest { local_offset: u64::MAX, lkey: LKey(9), ..write }));
     assert!(valid(&WorkRequest { remote_address: 0x81, ..write }));
 }
 
@@ -271,7 +275,7 @@ fn work_requests_are_checked() {
 fn answers_fit_their_requests() {
     let answer = |kind, length| Operation { kind, length, ..Operation::default() };
     let check = |kind, length, verb, work: &WorkRequest| {
-        AnswerVerdict::of(&answer(kind, length), verb, 8, work, MEMORY)
+        AnswerVerdict::of(&answer(kind, length), verb, 8, work, &DOMAIN)
     };
     let (read, swap) = (work(Verb::READ), work(Verb::COMPARE_SWAP));
     let data = OperationKind::ReadResponse;
@@ -291,9 +295,12 @@ fn answers_fit_their_requests() {
         let (wanted_data, wanted_value) = if fits {
             (AnswerVerdict::Data, AnswerVerdict::Value)
         } else {
-            (AnswerVerdict::Misfit, AnswerVerdict::Misfit)
+            (AnswerVerdict::Denied, AnswerVerdict::Denied)
         };
         assert_eq!(check(data, 8, Verb::READ, &at(Verb::READ)), wanted_data, "{offset}");
         assert_eq!(check(value, 8, Verb::FETCH_ADD, &at(Verb::FETCH_ADD)), wanted_value, "{offset}");
+        assert_eq!(check(data, 9, Verb::READ, &at(Verb::READ)), AnswerVerdict::Misfit, "{offset}");
+        let keyed = WorkRequest { lkey: LKey(9), ..at(Verb::READ) };
+        assert_eq!(check(data, 8, Verb::READ, &keyed), AnswerVerdict::Data, "its region is judged later");
     }
 }

@@ -1,5 +1,6 @@
 //! Every ULP through its boundary: what one end writes into a packet is what the other end parses.
 
+use transport_common::memory::LKey;
 use transport_common::ulp::block::{Block, COMMAND_LEN, STATUS_LEN};
 use transport_common::ulp::rdma::Rdma;
 use transport_common::ulp::{
@@ -27,7 +28,7 @@ const WORK: WorkRequest = WorkRequest {
     compare: 0x5555_6666_7777_8888,
     wr_id: 1,
     segment: 6,
-    reserved2: 0,
+    lkey: LKey(0),
 };
 
 /// Returns the headers of a packet and its data.

@@ -60,7 +60,7 @@ fn kinds(wires: &[Wire]) -> Vec<u8> {
 fn a_read_has_a_largest_length() {
     for (blocks, code) in [(1, UlpCode::NONE), (2, UlpCode::INVALID_REQUEST)] {
         let mut p = pair(true);
-        p.b.entry.connection.responder.max_answer = BLOCK;
+        p.b.entry.connection.responder.max_answer = BLOCK as u16;
         p.a.post(read(0, blocks * BLOCK));
         p.run(0, 4000);
         let ends: Vec<_> = p.a.completions().iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();

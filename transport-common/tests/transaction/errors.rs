@@ -29,7 +29,10 @@ fn outcome(ordered: bool, prepare: impl Fn(&mut Pair), work: WorkRequest) -> (u8
 
 /// Restricts the peer's only region to 64 bytes and `rights`.
 fn region(rights: AccessFlags) -> impl Fn(&mut Pair) {
-    move |p| p.b.regions = vec![Region { offset: 4096, length: 64, key: RKEY, access: rights }]
+    move |p| {
+        p.b.regions =
+            vec![Region { offset: 4096, length: 64, key: RKEY, access: rights, ..Region::default() }]
+    }
 }
 
 /// D-84: key, bounds and rights of each operation. A push fails with a NACK, a pull with its response (D-45).

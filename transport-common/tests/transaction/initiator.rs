@@ -10,7 +10,7 @@ use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::ids::Rsn;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, Verb, WorkRequest};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, LKey, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 
 use crate::harness::*;
@@ -30,6 +30,7 @@ fn completion_codes_have_their_values() {
         (CompletionCode::UlpCredit, 0xc),
         (CompletionCode::RemoteError, 0xd),
         (CompletionCode::LocalXlr, 0xf),
+        (CompletionCode::LocalProtection, 0x10),
     ];
     for (code, value) in table {
         assert_eq!(code as u8, value);
@@ -271,10 +272,9 @@ fn malformed_work_requests_do_not_block() {
     let long = write(0, MAX_SEGMENT + 1);
     let unknown = WorkRequest { opcode: Verb(99), ..write(0, 4) };
     let zero = WorkRequest { opcode: Verb(0), ..write(0, 4) };
-    let outside = WorkRequest { local_offset: u64::MAX, ..read(0, 4) };
     let misaligned = WorkRequest { remote_address: 4, ..work(Verb::FETCH_ADD, 0, 8) };
     for ordered in [true, false] {
-        for bad in [long, unknown, zero, outside, misaligned] {
+        for bad in [long, unknown, zero, misaligned] {
             let mut p = Pair::new(ordered);
             for work in [write(0, 4), bad, write(8, 4), read(0, 4)] {
                 p.a.post(work);
@@ -354,6 +354,7 @@ fn a_request_that_was_written_over_is_not_sent_again() {
         (original, PUSH_DATA),
         (WorkRequest { wr_id: 99, ..original }, PUSH_DATA),
         (WorkRequest { local_offset: u64::MAX, ..original }, RESYNC),
+        (WorkRequest { lkey: LKey(9), ..original }, RESYNC),
         (write(0x1111, 8), RESYNC),
         (write(0x1111, MAX_SEGMENT + 1), RESYNC),
         (read(0x1111, 4), RESYNC),
@@ -368,8 +369,11 @@ fn a_request_that_was_written_over_is_not_sent_again() {
             assert_eq!(copies.len(), 1, "{changed:?}");
             assert_eq!(copies[0].id(), (again, 0, 0), "{changed:?}");
             let bad = again == RESYNC;
-            assert_eq!(node.count(Counter::BadWorkRequest), u32::from(bad));
-            let end = (0, CompletionCode::OperationError as u8);
+            let denied = bad && (changed.local_offset != 0 || changed.lkey != LKey::OWN);
+            assert_eq!(node.count(Counter::BadWorkRequest), u32::from(bad && !denied));
+            assert_eq!(node.count(Counter::LocalProtection), u32::from(denied));
+            let code = if denied { CompletionCode::LocalProtection } else { CompletionCode::OperationError };
+            let end = (0, code as u8);
             assert_eq!(node.completed(), if bad { vec![end] } else { vec![] });
         }
     }

@@ -8,6 +8,7 @@ mod flows;
 mod harness;
 mod initiator;
 mod liveness;
+mod memory;
 mod order;
 mod resync;
 mod rnr;

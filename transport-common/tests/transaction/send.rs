@@ -1,5 +1,6 @@
 //! SEND in one and in several segments, WRITE with immediate (D-84).
 
+use transport_common::counters::Counter;
 use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::UlpCode;
@@ -163,7 +164,7 @@ fn write_with_immediate_consumes_a_receive() {
     p.assert_idle();
 }
 
-/// A receive posted outside the node's memory makes its message fail, not the node.
+/// A receive posted outside the memory of its domain makes its message fail, not the node.
 #[test]
 fn receive_outside_memory_is_an_error() {
     for offset in [u64::MAX - 2, (1 << 28) - 2, 1 << 40] {
@@ -172,7 +173,8 @@ fn receive_outside_memory_is_an_error() {
         post_message(&mut p.a, &[4], None);
         p.run(0, 100);
         assert_eq!(p.a.completed(), [(1, CompletionCode::TargetNackCie as u8)]);
-        assert_eq!(p.b.completed(), [(1, CompletionCode::OperationError as u8)]);
+        assert_eq!(p.b.completed(), [(1, CompletionCode::LocalProtection as u8)]);
+        assert_eq!((p.b.count(Counter::LocalProtection), p.a.count(Counter::LocalProtection)), (1, 0));
         p.assert_idle();
     }
 }

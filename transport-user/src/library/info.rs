@@ -41,7 +41,8 @@ impl Access {
 
     /// Returns the bits for the region table.
     pub(crate) fn flags(self) -> AccessFlags {
-        let mut flags = AccessFlags::empty();
+        // Registered memory is the application's: it may place data there.
+        let mut flags = AccessFlags::LOCAL_WRITE;
         flags.set(AccessFlags::REMOTE_READ, self.remote_read);
         flags.set(AccessFlags::REMOTE_WRITE, self.remote_write);
         flags.set(AccessFlags::REMOTE_ATOMIC, self.remote_atomic);
@@ -327,8 +328,9 @@ mod tests {
 
     #[test]
     fn rights_are_the_region_tables_bits() {
-        assert_eq!(Access::LOCAL.flags(), AccessFlags::empty());
+        assert_eq!(Access::LOCAL.flags(), AccessFlags::LOCAL_WRITE);
         assert_eq!(Access::ALL.flags(), AccessFlags::all());
-        assert_eq!(Access { remote_write: true, ..Access::LOCAL }.flags(), AccessFlags::REMOTE_WRITE);
+        let writable = Access { remote_write: true, ..Access::LOCAL }.flags();
+        assert_eq!(writable, AccessFlags::REMOTE_WRITE | AccessFlags::LOCAL_WRITE);
     }
 }

@@ -130,6 +130,9 @@ pub fn describe(code: u8, ulp_code: u8) -> String {
         }
         Some(CompletionCode::RemoteError) => "the peer dropped it (kCmplRemoteErr)",
         Some(CompletionCode::LocalXlr) => "dropped by a local function reset (kCmplLocalXlr)",
+        Some(CompletionCode::LocalProtection) => {
+            "the local buffer is not memory of this application (local protection error): check key and offset"
+        }
         None => "reserved completion code",
     };
     match (code, ulp) {
@@ -146,7 +149,7 @@ mod tests {
     /// F-11-33, F-11-34: every code has its sentence and shows its number.
     #[test]
     fn every_completion_code_reads_differently() {
-        let texts: Vec<String> = (0..16).map(|code| describe(code, 0)).collect();
+        let texts: Vec<String> = (0..=16).map(|code| describe(code, 0)).collect();
         for (code, text) in texts.iter().enumerate() {
             assert!(text.ends_with(&format!("(completion code {code:#x})")), "{text}");
         }
@@ -155,6 +158,7 @@ mod tests {
         // F-11-34: these values are reserved, and no others.
         let reserved: Vec<usize> = (0..16).filter(|code| texts[*code].starts_with("reserved")).collect();
         assert_eq!(reserved, [0x2, 0x5, 0x6, 0x7, 0xe]);
+        assert!(texts[0x10].contains("local protection error"), "a code of our own");
     }
 
     /// D-45: a pull that the remote ULP refused has Falcon code 0.

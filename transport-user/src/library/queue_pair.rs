@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use transport_common::connection::State;
 use transport_common::ids::{Cid, Rsn, WorkPosition};
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
-    Verb, WorkFlags, WorkRequest,
+    COMPLETION_QUEUE_DEPTH, Completion, LKey, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
+    SEND_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest,
 };
 use transport_common::transaction::CompletionCode;
 
@@ -378,7 +378,7 @@ impl Queues {
         let id = u64::from(self.receive_producer);
         let wanted = qp.post_receive(
             self.receive_producer,
-            ReceiveRequest { local_offset, wr_id: id, length, reserved: 0 },
+            ReceiveRequest { local_offset, wr_id: id, length, lkey: LKey::OWN },
         );
         self.receive_producer = self.receive_producer.wrapping_add(1);
         Ok(wanted)

@@ -60,7 +60,13 @@ impl Regions {
         let memory = Allocation::new(&shared.maps, &shared.pool, length)?;
         let info = RegionInfo { key, length: length as u64, offset: memory.offset(), access };
         table.slots[slot_of(key)] = Some(info);
-        let entry = Region { offset: info.offset, length: info.length, key: key.0, access: access.flags() };
+        let entry = Region {
+            offset: info.offset,
+            length: info.length,
+            key: key.0,
+            access: access.flags(),
+            ..Region::default()
+        };
         publish(shared, key, entry);
         let registration = Registration { regions: Arc::clone(self), shared: Arc::clone(shared), info };
         Ok(MemoryRegion { registration: Some(Arc::new(registration)), memory: Arc::new(memory) })

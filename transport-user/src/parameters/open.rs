@@ -6,7 +6,8 @@ use std::time::Duration;
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
 use transport_common::limits::{self, Limit};
-use transport_common::queues::{CELLS, PAGE_BYTES};
+use transport_common::memory::Domain;
+use transport_common::queues::CELLS;
 use transport_common::security::RemoteTime;
 use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
@@ -241,7 +242,7 @@ impl OpenConnection {
                 transaction_timeout: ticks(t.transaction_timeout),
                 max_segment: self.segment(device),
                 max_answer: max_answer(device.mtu, device.address.is_ipv6(), Tunnel::header_len(self.tunnel)),
-                memory_pages: (device.memory / PAGE_BYTES) as u32,
+                domain: Domain::of_node(device.memory),
                 occupancy_weight: t.occupancy_weight,
                 full_packet_pool: t.full_packet_pool as u16,
                 full_buffer_pool: t.full_buffer_pool as u16,

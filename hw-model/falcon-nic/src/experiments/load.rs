@@ -22,7 +22,8 @@ const DELAY: u64 = 1_000_000;
 const IDLE_TURNS: u32 = 1024;
 /// Number of work requests that a connection keeps outstanding.
 const DEPTH: u32 = 128;
-const REGION: Region = Region { offset: 0, length: 24 << 20, key: 1, access: AccessFlags::all() };
+const REGION: Region =
+    Region { offset: 0, length: 24 << 20, key: 1, access: AccessFlags::all(), ..Region::FREE };
 
 /// The direction and kind of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,8 @@ const READ: u64 = 2 * AREA;
 const SENT: u64 = 3 * AREA;
 const COUNTERS: u64 = 4 * AREA;
 /// The region for all operations.
-const REGION: Region = Region { offset: 0, length: 5 * AREA, key: 1, access: AccessFlags::all() };
+const REGION: Region =
+    Region { offset: 0, length: 5 * AREA, key: 1, access: AccessFlags::all(), ..Region::FREE };
 
 /// An operation, and the place of its result.
 struct Operation {

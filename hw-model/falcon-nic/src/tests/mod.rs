@@ -28,7 +28,8 @@ fn pair(parameters: &Parameters, connections: usize, traffic: Traffic, fabric: &
 }
 
 /// A region for all operations. It is the first half of a card's memory.
-const REGION: Region = Region { offset: 0, length: 16 << 20, key: 1, access: AccessFlags::all() };
+const REGION: Region =
+    Region { offset: 0, length: 16 << 20, key: 1, access: AccessFlags::all(), ..Region::FREE };
 
 /// Returns a WRITE of memory at `from` to `to`.
 fn write(from: u64, to: u64, length: u32) -> WorkRequest {

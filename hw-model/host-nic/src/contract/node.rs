@@ -67,6 +67,7 @@ pub(super) fn regions_are_found_by_their_index(node: &mut impl Fixture) {
         length: MEMORY / 2,
         key: (7 * REGIONS + index) as u32,
         access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
     };
     node.arrange(|nic| [0, REGIONS - 1].into_iter().for_each(|index| nic.register(key(index))));
     let mut platform = node.with(frame_of(vec![0; 64]));

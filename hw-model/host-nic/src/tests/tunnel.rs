@@ -161,7 +161,13 @@ impl Combination {
 fn frames_of_a_tunnel_byte_by_byte() {
     for c in &COMBINATIONS {
         let (mut a, mut b) = (c.nic(0), c.nic(1));
-        b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+        b.register(Region {
+            offset: 8192,
+            length: 4096,
+            key: 1,
+            access: AccessFlags::REMOTE_WRITE,
+            ..Region::default()
+        });
         let frame = c.write(&mut a);
         assert!(checksum_holds(c.udp_sum(&frame)), "outer {}, inner {}", c.outer, c.inner);
         let mut constant = frame.clone();
@@ -191,7 +197,13 @@ fn a_mark_of_either_header_counts() {
         for (outer, inner, marks) in [(false, false, 0), (true, false, 1), (false, true, 1), (true, true, 1)]
         {
             let (mut a, mut b) = (c.nic(0), c.nic(1));
-            b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+            b.register(Region {
+                offset: 8192,
+                length: 4096,
+                key: 1,
+                access: AccessFlags::REMOTE_WRITE,
+                ..Region::default()
+            });
             let mut frame = c.write(&mut a);
             if outer {
                 c.mark(&mut frame, false);

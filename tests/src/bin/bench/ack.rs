@@ -12,7 +12,7 @@ use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
 use transport_common::queues::{
-    AccessFlags, DEFAULT_MEMORY, PAGE_BYTES, QueuePair, Region, Verb, WorkFlags, WorkRequest,
+    AccessFlags, DEFAULT_MEMORY, Domain, QueuePair, Region, Verb, WorkFlags, WorkRequest,
 };
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 
@@ -90,7 +90,13 @@ impl Scene {
             nic.set_time(Picoseconds(1 << 40));
             nic
         });
-        b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+        b.register(Region {
+            offset: 8192,
+            length: 4096,
+            key: 1,
+            access: AccessFlags::REMOTE_WRITE,
+            ..Region::default()
+        });
         let work = WorkRequest { opcode: Verb::WRITE, length: 64, rkey: 1, ..WorkRequest::default() };
         for n in 0..PACKETS {
             let flags = if n + 1 == PACKETS { WorkFlags::SIGNALED } else { WorkFlags::empty() };
@@ -172,7 +178,7 @@ fn parameters(side: usize) -> Parameters {
             ack_coalescing: Ticks(61),
             transaction_timeout: Ticks(7_000_000),
             max_segment: 1024,
-            memory_pages: (DEFAULT_MEMORY / PAGE_BYTES) as u32,
+            domain: Domain::of_node(DEFAULT_MEMORY),
             // The clock of the machine is far ahead of the clock in the packets.
             replay_margin: PicosecondSpan(u64::MAX / 4),
             ..Config::default()

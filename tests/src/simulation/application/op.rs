@@ -1,6 +1,7 @@
 //! The operations of an application, and what they are about.
 
 use transport_common::queues::{AccessFlags, Completion, WorkRequest};
+use transport_common::transaction::CompletionCode;
 
 /// The purpose of a region at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub struct Op {
     pub work: WorkRequest,
     /// Its kind.
     pub kind: Kind,
+    /// Offset of its buffer in the memory of the initiator's host.
+    pub local: u64,
     /// Its place at the target; any for a SEND.
     pub area: Area,
     /// Its data.
@@ -93,6 +96,15 @@ pub struct Op {
     pub posted: u64,
     /// Its result, and when it ended.
     pub ended: Option<(u64, Completion)>,
+}
+
+impl Op {
+    /// Returns the code with which a malformed operation ends. Only one that is sent from a wrong place names a place.
+    #[must_use]
+    pub fn refusal(&self) -> CompletionCode {
+        let denied = self.work.local_offset != 0;
+        if denied { CompletionCode::LocalProtection } else { CompletionCode::OperationError }
+    }
 }
 
 /// A receive buffer at the target.

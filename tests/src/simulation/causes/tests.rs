@@ -21,7 +21,13 @@ fn initiator(placement: Placement) -> (HostNic, Causes, Vec<Vec<u8>>) {
     let mut parameters = testbed::connection(0, SLOT);
     parameters.settings.placement = placement as u32;
     nic.open(SLOT, &parameters);
-    nic.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+    nic.register(Region {
+        offset: 8192,
+        length: 4096,
+        key: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
+    });
     for _ in 0..2 {
         let flags = WorkFlags::SIGNALED;
         let work = WorkRequest { opcode: Verb::WRITE, flags, length: 64, rkey: 1, ..WorkRequest::default() };
@@ -37,7 +43,13 @@ fn acknowledgement(frames: Vec<Vec<u8>>) -> Vec<u8> {
     let mut target = HostNic::new(HostConfig::new(testbed::node(1)));
     target.set_time(Picoseconds((1 << 40) + (1 << 24)));
     target.open(SLOT, &testbed::connection(1, SLOT));
-    target.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+    target.register(Region {
+        offset: 8192,
+        length: 4096,
+        key: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
+    });
     let replies = frames.into_iter().map(|frame| target.receive(frame)).collect::<Vec<_>>();
     let mut sent = replies.into_iter().filter(|(verdict, _)| *verdict == Verdict::Transmit);
     sent.next().expect("the last WRITE asks for an acknowledgement").1

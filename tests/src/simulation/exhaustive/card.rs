@@ -5,9 +5,7 @@
 
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::connection::Entry;
-use transport_common::queues::{
-    AccessFlags, CONNECTIONS, Completion, NodeConfig, PAGE_BYTES, QueuePair, Region,
-};
+use transport_common::queues::{AccessFlags, CONNECTIONS, Completion, Domain, NodeConfig, QueuePair, Region};
 use transport_common::shard::{READY_WORDS, Scheduler};
 use transport_common::timing_wheel::TimingWheel;
 use transport_common::ulp::Protocol;
@@ -205,7 +203,7 @@ fn new_card(world: &SmallWorld, side: usize) -> HostNic {
     parameters.config.ordered = world.ordered.into();
     parameters.config.protocol = if world.blocks { Protocol::BLOCK } else { Protocol::RDMA };
     parameters.config.checksum = 0;
-    parameters.config.memory_pages = (MEMORY / PAGE_BYTES) as u32;
+    parameters.config.domain = Domain::of_node(MEMORY);
     // Whether a packet asks for an ACK depends on how many were sent before, and would tell states apart that
     // differ in nothing else. The last packet of a burst asks in any case.
     parameters.config.ack_request_percent = 0;
@@ -224,6 +222,12 @@ fn new_card(world: &SmallWorld, side: usize) -> HostNic {
     let access = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
     nic.set_time(START);
     let busy = if world.blocks && world.busy { AccessFlags::BUSY } else { AccessFlags::empty() };
-    nic.register(Region { offset: REMOTE, length: REMOTE_BYTES, key: KEY, access: access | busy });
+    nic.register(Region {
+        offset: REMOTE,
+        length: REMOTE_BYTES,
+        key: KEY,
+        access: access | busy,
+        ..Region::default()
+    });
     nic
 }

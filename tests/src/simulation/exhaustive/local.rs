@@ -7,7 +7,7 @@
 
 use rustc_hash::FxHashMap;
 use transport_common::datapath::Verdict;
-use transport_common::queues::ReceiveRequest;
+use transport_common::queues::{LKey, ReceiveRequest};
 use transport_common::units::Picoseconds;
 
 use super::canonical::{canonical_bytes, canonical_frame, canonical_key};
@@ -228,7 +228,7 @@ fn get_ready(world: &SmallWorld, card: &mut Card) {
     } else {
         let number = u64::from(card.readied);
         let local_offset = RECEIVES + number * stride(world);
-        let receive = ReceiveRequest { local_offset, wr_id: number, length: world.bytes(), reserved: 0 };
+        let receive = ReceiveRequest { local_offset, wr_id: number, length: world.bytes(), lkey: LKey::OWN };
         card.nic.post_receive(SLOT, receive).expect("the queue has room");
     }
     card.readied += 1;

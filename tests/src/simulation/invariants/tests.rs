@@ -24,7 +24,7 @@ fn ends() -> [HostNic; 2] {
         nic.set_time(Picoseconds(1 << 40));
     }
     let access = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
-    b.register(Region { offset: 8192, length: 4096, key: 1, access });
+    b.register(Region { offset: 8192, length: 4096, key: 1, access, ..Region::default() });
     for opcode in [Verb::SEND_ONLY, Verb::SEND_ONLY, Verb::READ, Verb::WRITE] {
         let rkey = if opcode == Verb::SEND_ONLY { 0 } else { 1 };
         let work =

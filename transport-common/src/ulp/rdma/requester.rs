@@ -5,19 +5,14 @@ use super::{
 };
 use crate::ulp::{Answer, AnswerKind, Headers, Payload, UlpCode, Verb, WorkFlags, WorkRequest};
 
-/// Returns whether a work request can be sent at all: a known operation on the `memory` bytes of this node, not longer
-/// than a segment.
+/// Returns whether a work request can be sent at all: a known operation, not longer than a segment.
 #[inline(always)]
-pub(super) const fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
+pub(super) const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
     const FIRST: u8 = Verb::WRITE.0;
     const LAST: u8 = Verb::SEND_LAST.0;
-    let atomic = matches!(work.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD);
-    let length = if atomic { 8 } else { work.length as u64 };
     matches!(work.opcode.0, FIRST..=LAST)
-        && length <= max_segment as u64
-        && (!atomic || work.remote_address & 7 == 0)
-        && work.local_offset <= memory
-        && work.local_offset + length <= memory
+        && work.local_length() <= max_segment
+        && (!work.is_atomic() || work.remote_address & 7 == 0)
 }
 
 /// Writes the ULP part of a request packet. Returns its Request Length (F-7.3-3, F-7.5-2).
@@ -37,7 +32,7 @@ pub(super) fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payloa
     out.headers = Headers::Message;
     out.status = 0;
     out.data_length = 0;
-    out.resolve = 0;
+    out.key = work.lkey.0;
     let header = match work.opcode {
         Verb::READ => {
             out.opcode = Opcode::READ_REQUEST.0;
@@ -95,11 +90,12 @@ pub(super) fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload)
     out.opcode = Opcode::READ_RESPONSE_ONLY.0;
     out.status = 0;
     out.data_length = 0;
-    out.resolve = 0;
+    out.key = 0;
     match answer.kind {
         AnswerKind::Read => {
+            out.memory_offset = answer.operand;
             out.data_length = answer.length;
-            out.resolve = 1;
+            out.key = answer.rkey;
         }
         AnswerKind::Atomic => {
             out.opcode = Opcode::ATOMIC_ACKNOWLEDGE.0;

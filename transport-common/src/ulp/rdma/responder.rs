@@ -1,9 +1,10 @@
 //! RDMA at the target. It places a WRITE, answers a READ or an atomic, and uses a posted receive for a SEND.
 
 use crate::ids::Rsn;
+use crate::memory::{LKey, RKey, Region, RemoteRight};
 use crate::ulp::{
-    AccessFlags, AnswerKind, Atomic, Operation, OperationKind, Place, PlaceFlags, PullVerdict, PushVerdict,
-    Receives, Region, Responder, UlpCode,
+    AnswerKind, Atomic, Operation, OperationKind, Place, PlaceFlags, PullVerdict, PushVerdict, Receives,
+    Responder, UlpCode,
 };
 
 /// Decides about a push. If the push uses a receive, that receive counts as used. The caller then places the
@@ -32,11 +33,12 @@ fn admit_write(
     receives: impl Receives,
     place: &mut Place,
 ) -> PushVerdict {
-    let Some(memory_offset) = region.resolve(op.rkey, AccessFlags::REMOTE_WRITE, op.address, op.length)
-    else {
+    let right = RemoteRight::Write;
+    let Ok(found) = responder.domain.resolve(RKey(op.rkey), region, op.address, op.length, right) else {
         return PushVerdict::Access;
     };
-    place.memory_offset = memory_offset;
+    place.memory_offset = found.offset();
+    place.lkey = LKey::OWN;
     place.message_length = op.length;
     place.flags = PlaceFlags::empty();
     if op.has_immediate != 0 {
@@ -65,7 +67,8 @@ fn admit_send(
     })
 }
 
-/// Assigns a receive to a SEND. Returns `None` if the message does not fit into it.
+/// Assigns a receive to a SEND. Returns `None` if the message does not fit into it, or if it is not in the memory of the
+/// application. A receive in a region is judged when the region is known.
 #[inline(never)]
 fn place_send(
     responder: &mut Responder,
@@ -73,6 +76,7 @@ fn place_send(
     receives: impl Receives,
     place: &mut Place,
 ) -> Option<PushVerdict> {
+    place.flags = PlaceFlags::empty();
     let whole = op.first != 0 && op.last != 0;
     // D-84: messages of several segments need ordered delivery.
     let out_of_place = (op.first == 0) != (responder.in_message != 0);
@@ -86,11 +90,10 @@ fn place_send(
     let receive = receives.receive(responder.receive_next);
     let offset = responder.receive_offset as u64;
     let end = offset + op.length as u64;
-    let memory = responder.memory();
-    let fits = end <= receive.length as u64
-        && receive.local_offset <= memory
-        && end <= memory - receive.local_offset;
+    let held = receive.lkey != LKey::OWN || responder.domain.holds(receive.local_offset, end);
+    let fits = held && end <= receive.length as u64;
     place.memory_offset = receive.local_offset.wrapping_add(offset);
+    place.lkey = receive.lkey;
     place.receive = responder.receive_next;
     place.message_length = end as u32;
     if op.last != 0 || !fits {
@@ -101,6 +104,9 @@ fn place_send(
         responder.in_message = 1;
     }
     if !fits {
+        if !held {
+            place.flags = PlaceFlags::DENIED;
+        }
         return None;
     }
     place.flags = PlaceFlags::RECEIVES;
@@ -117,17 +123,17 @@ fn place_send(
 #[inline(always)]
 pub(super) fn admit_pull(responder: &Responder, op: &Operation, region: &Region) -> PullVerdict {
     let read = matches!(op.kind, OperationKind::Read);
-    let rights = if read { AccessFlags::REMOTE_READ } else { AccessFlags::REMOTE_ATOMIC };
+    let right = if read { RemoteRight::Read } else { RemoteRight::Atomic };
     let known = read || matches!(op.kind, OperationKind::CompareSwap | OperationKind::FetchAdd);
-    if !known || op.length > responder.max_answer {
+    if !known || op.length > responder.max_answer as u32 {
         return PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST);
     }
-    match region.resolve(op.rkey, rights, op.address, op.length) {
-        None => PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS),
-        Some(_) if read => PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE),
-        Some(offset) => {
+    match responder.domain.resolve(RKey(op.rkey), region, op.address, op.length, right) {
+        Err(_) => PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS),
+        Ok(_) if read => PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE),
+        Ok(found) => {
             let swap = matches!(op.kind, OperationKind::CompareSwap);
-            PullVerdict::Execute(if swap { Atomic::CompareSwap } else { Atomic::FetchAdd }, offset)
+            PullVerdict::Execute(if swap { Atomic::CompareSwap } else { Atomic::FetchAdd }, found)
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{ATOMIC_REQUEST_LEN, packet, requester, responder};
 use crate::ids::Rsn;
+use crate::memory::Region;
 use crate::ulp::{
-    Answer, Operation, Payload, Place, PullVerdict, PushVerdict, Receives, Region, Responder, Ulp, UlpCode,
+    Answer, Operation, Payload, Place, PullVerdict, PushVerdict, Receives, Responder, Ulp, UlpCode,
     WorkRequest,
 };
 use crate::wire::cursor::Cursor;
@@ -51,8 +52,8 @@ impl Ulp for Rdma {
     }
 
     #[inline(always)]
-    fn is_valid(work: &WorkRequest, max_segment: u32, memory: u64) -> bool {
-        requester::is_valid(work, max_segment, memory)
+    fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
+        requester::is_valid(work, max_segment)
     }
 
     #[inline(always)]

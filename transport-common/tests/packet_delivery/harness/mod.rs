@@ -15,7 +15,7 @@ use transport_common::connection::{
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::packet_delivery::{DeliveryTables, NackState, Rack, TxPacket, Window};
-use transport_common::queues::{Verb, WorkFlags, WorkRequest};
+use transport_common::queues::{Domain, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
@@ -101,7 +101,7 @@ pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters 
             ack_coalescing: Ticks::from_nanos(8_000),
             transaction_timeout: Ticks::from_nanos(2_000_000_000),
             max_segment: MAX_SEGMENT,
-            memory_pages: 1 << 16,
+            domain: Domain::of_node(1 << 28),
             replay_margin: PicosecondSpan::from_nanos(100_000_000),
             ..Config::default()
         },

@@ -13,8 +13,8 @@ use transport_common::connection::{Entry, Parameters, WorkKind};
 use transport_common::counters::Counter;
 use transport_common::datapath::{self, MAX_FRAME_BYTES, Scratch, Serviced, Turn, Verdict};
 use transport_common::queues::{
-    AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, NodeConfig, QueuePair, Queues, RECEIVE_QUEUE_DEPTH,
-    ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
+    AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, LKey, NodeConfig, QueuePair, Queues,
+    RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 
@@ -59,7 +59,13 @@ impl Node {
             entry,
             s: zeroed_scratch(),
             memory: vec![0; MEMORY],
-            regions: vec![Region { offset: 0, length: MEMORY as u64, key: RKEY, access: everything }],
+            regions: vec![Region {
+                offset: 0,
+                length: MEMORY as u64,
+                key: RKEY,
+                access: everything,
+                ..Region::default()
+            }],
             wake: false,
             services: 0,
             deliveries: [0; 8],
@@ -113,7 +119,7 @@ impl Node {
     pub(crate) fn post_receive(&mut self, wr_id: u64, local_offset: u64, length: u32) {
         let queues = self.queues();
         let n = queues.receive_producer.load(Ordering::Relaxed);
-        let receive = ReceiveRequest { local_offset, wr_id, length, reserved: 0 };
+        let receive = ReceiveRequest { local_offset, wr_id, length, lkey: LKey::OWN };
         if queues.post_receive(n, receive) {
             self.wake = true;
         }
