@@ -204,9 +204,9 @@ fn lost_output_of_a_command_to_a_node_is_a_failure() -> Result<()> {
     let peer = pair.b.ipv4.to_string();
     let connected = a.json(&["conn", "connect", &peer])?;
     let cid_b = connected["peer_cid"].to_string();
-    wait_until("the peer has posted receives for both messages", || {
-        b.run(&["recv", "post", &cid_b, "--count", "2"]).is_ok_and(|posted| posted.code == 0)
-    });
+    // The peer takes no file by SEND while a receive waits there.
+    let post = || b.run(&["recv", "post", &cid_b]).is_ok_and(|posted| posted.code == 0);
+    let arrived = || b.ok(&["recv", "list", &cid_b]).is_ok_and(|list| !list.contains("posted"));
     let mut places = Places::in_directory(directory.path())?;
     places.set("{cid}", &connected["local_cid"]);
     places.set("{peer}", &peer);
@@ -220,7 +220,14 @@ fn lost_output_of_a_command_to_a_node_is_a_failure() -> Result<()> {
         places.set("{extra}", &a.json(&["conn", "connect", &peer])?["local_cid"]);
         let option = if json { &["--json".to_owned()][..] } else { &[] };
         for arguments in ASKING {
+            let sends = arguments[0] == "send";
+            if sends {
+                wait_until("the peer has posted a receive", post);
+            }
             loses(&[&socket(&a)[..], &places.fill(arguments), option].concat())?;
+            if sends {
+                wait_until("the peer has the message", arrived);
+            }
         }
     }
     for arguments in RAW {
