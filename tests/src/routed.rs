@@ -57,6 +57,9 @@ impl Routed {
             let (mac, routers) = (Self::host_mac(network), Self::router_mac(network));
             let end = |namespace, name, mac| VethEnd { namespace, name, mac, merge: true };
             veth::connect(end(host, Self::INTERFACE, mac), end(&router, &port, routers), DEFAULT_MTU)?;
+            // A router asks for a neighbour from this address if it only forwards. Without one, it asks nobody (RFC 4291, 2.1).
+            router.ip(&format!("addr add fe80::254/64 dev {port} nodad\n"))?;
+            host.ip("addr add fe80::1/64 dev veth0 nodad\n")?;
             for ipv6 in [false, true] {
                 let (own, gateway) = (address(network, true, ipv6), address(network, false, ipv6));
                 let prefix = if ipv6 { 64 } else { 24 };
