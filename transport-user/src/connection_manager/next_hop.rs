@@ -4,8 +4,9 @@
 //! router takes over, the address in that table changes, and the connection goes on with it: what was sent to the old one is sent
 //! again like any lost packet. The watch of the data path compares the two when the kernel says that a neighbour or a route has
 //! changed, when a connection is new, and while one is stalled at either end. Then it also asks who has the address, because the
-//! kernel may not notice for many seconds that its entry is wrong. An end that only acknowledges never stalls itself: the other
-//! end searches then, which says that it is stalled.
+//! kernel may not notice for many seconds that its entry is wrong. An end that only acknowledges never stalls
+//! itself. It asks if TCP has sent its heartbeat again, or if the other end searches, which says that it is stalled. That message
+//! alone may come too late: as long as nothing is acknowledged, TCP sends only the oldest one again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -57,7 +58,7 @@ impl NextHops {
         self.compared.retain(|cid, _| all.iter().any(|state| state.cid == *cid));
     }
 
-    /// Notes whether the next hop of a connection has to be compared. `stalled`: at this end or at the other one.
+    /// Notes whether the next hop of a connection has to be compared. `stalled`: at this end, or perhaps at the other one.
     pub(super) fn check(&mut self, state: &PathState, stalled: bool) {
         let PathState { cid, generation, peer, follows, failed, .. } = *state;
         if !follows || failed {

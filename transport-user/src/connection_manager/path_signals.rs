@@ -56,8 +56,8 @@ pub(super) struct PathCheck {
     /// Where the peer takes probes: it searches, or answers that it takes ours.
     probes: mpsc::Sender<ProbeOffer>,
     pub(super) incoming: tokio::sync::Mutex<mpsc::Receiver<ProbeOffer>>,
-    /// Whether the peer has said since the last check where it takes probes: its end is stalled, or this one.
-    peer_stalls: AtomicBool,
+    /// Whether there was a sign since the last check that the other end hears nothing of this one.
+    unheard: AtomicBool,
     /// Whether both ends search: probes have passed when the connection was set up.
     pub(super) peer_searches: bool,
     pub(super) longest_stall: Duration,
@@ -72,7 +72,7 @@ impl PathCheck {
             smaller: watch::Sender::new(None),
             probes,
             incoming: tokio::sync::Mutex::new(incoming),
-            peer_stalls: AtomicBool::new(false),
+            unheard: AtomicBool::new(false),
             peer_searches,
             longest_stall,
             cause: OnceLock::new(),
@@ -87,14 +87,20 @@ impl PathCheck {
     /// Takes a message of the peer that names where it takes probes. If one is waiting already, the peer sends too many.
     pub(super) fn peer_probes(&self, probe: ProbeOffer) -> Result<(), String> {
         probe.check()?;
-        self.peer_stalls.store(true, Relaxed);
+        self.is_unheard();
         let _ = self.probes.try_send(probe);
         Ok(())
     }
 
-    /// Returns whether the peer has searched since the last call, which it does while its end is stalled.
-    pub(super) fn peer_stalls(&self) -> bool {
-        self.peer_stalls.swap(false, Relaxed)
+    /// Takes a sign that the other end may hear nothing of this one: it searches, which it does while its end is stalled, or it
+    /// does not acknowledge what this end sends over TCP.
+    pub(super) fn is_unheard(&self) {
+        self.unheard.store(true, Relaxed);
+    }
+
+    /// Returns whether there was such a sign since the last call.
+    pub(super) fn was_unheard(&self) -> bool {
+        self.unheard.swap(false, Relaxed)
     }
 
     /// Takes a message of the peer that its packets are shorter from now on.

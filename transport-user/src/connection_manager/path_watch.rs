@@ -57,8 +57,8 @@ pub(super) async fn watch<H: Host>(shared: Arc<Shared<H>>) {
                     session.as_ref().map_or(Origin::Peer(Source::of(state.peer)), |session| session.origin());
                 shared.events.add(origin, Level::Warning, || text(state, news));
             }
-            let peer_stalls = session.as_ref().is_some_and(|session| session.path.peer_stalls());
-            next_hops.check(state, stall.is_some() || peer_stalls);
+            let unheard = session.as_ref().is_some_and(|session| session.path.was_unheard());
+            next_hops.check(state, stall.is_some() || unheard);
             served.push((state, session, stall));
         }
         next_hops.read(&shared).await;

@@ -1,4 +1,4 @@
-//! The round trip time to the peer, as the TCP connection of the handshake measured it.
+//! What the kernel knows of the path to the peer from a TCP connection: the round trip time, and that nothing is acknowledged.
 
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,6 +9,17 @@ use std::time::Duration;
 /// An application that opens a static connection and has a TCP connection to the peer passes it to
 /// [`Tuning::for_round_trip`](crate::Tuning::for_round_trip).
 pub fn round_trip_of(stream: &impl AsFd) -> Option<Duration> {
+    let micros = info_of(stream)?.tcpi_rtt;
+    (micros != 0).then(|| Duration::from_micros(micros.into()))
+}
+
+/// Returns whether the oldest bytes of a TCP connection were sent again after a timeout, and are not acknowledged yet.
+pub(super) fn sends_again(stream: &impl AsFd) -> bool {
+    info_of(stream).is_some_and(|info| info.tcpi_retransmits != 0)
+}
+
+/// Returns `None` for a socket that is not one of TCP.
+fn info_of(stream: &impl AsFd) -> Option<libc::tcp_info> {
     // SAFETY: all zero bytes are a valid value of this plain struct.
     let mut info: libc::tcp_info = unsafe { zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -17,7 +28,7 @@ pub fn round_trip_of(stream: &impl AsFd) -> Option<Duration> {
     let done = unsafe {
         libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
     };
-    (done == 0 && info.tcpi_rtt != 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
+    (done == 0).then_some(info)
 }
 
 #[cfg(test)]
@@ -32,6 +43,8 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
         let round_trip = round_trip_of(&stream).expect("the handshake measures it");
         assert!(round_trip < Duration::from_secs(1), "{round_trip:?} on the loopback");
-        assert_eq!(round_trip_of(&UdpSocket::bind("127.0.0.1:0").expect("a port")), None);
+        assert!(!sends_again(&stream));
+        let datagrams = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        assert_eq!((round_trip_of(&datagrams), sends_again(&datagrams)), (None, false));
     }
 }

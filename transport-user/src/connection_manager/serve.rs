@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -22,7 +23,7 @@ use super::options::heartbeat;
 use super::origin::Level;
 use super::path_check;
 use super::path_signals::PathCheck;
-use super::round_trip::round_trip_of;
+use super::round_trip::{round_trip_of, sends_again};
 use super::session::{Life, Mtus, OUTGOING, Session};
 use super::shared::Shared;
 use crate::common::mutex::lock;
@@ -218,7 +219,7 @@ async fn transmit<H: Host>(
     shared: &Shared<H>,
     session: &Session,
     mut outgoing: mpsc::Receiver<Message>,
-    stream: &mut (impl AsyncWrite + Unpin),
+    stream: &mut OwnedWriteHalf,
 ) -> End {
     let mut told = None;
     let cid = session.local_cid;
@@ -226,11 +227,17 @@ async fn transmit<H: Host>(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
-            _ = ticks.tick() => match shared.host.health(cid) {
-                Health::Open => news(shared.host.regions(), &mut told),
-                Health::Fatal => Message::close(Ending::Failed, FAILED),
-                Health::Closed => Message::close(Ending::Closed, CLOSED),
-            },
+            _ = ticks.tick() => {
+                // The heartbeat before this one.
+                if sends_again(stream.as_ref()) {
+                    session.path.is_unheard();
+                }
+                match shared.host.health(cid) {
+                    Health::Open => news(shared.host.regions(), &mut told),
+                    Health::Fatal => Message::close(Ending::Failed, FAILED),
+                    Health::Closed => Message::close(Ending::Closed, CLOSED),
+                }
+            }
             message = outgoing.recv() => {
                 message.unwrap_or_else(|| Message::close(Ending::Closed, CLOSED))
             }
