@@ -15,7 +15,7 @@ use tiercel_tests::{Host, Pair, need_root};
 use tokio::net::TcpSocket;
 use transport_user::config::DEFAULT_CONTROL_PORT;
 use transport_user::connection_manager::{
-    FileMessage, Introduction, Message, Offer, PROTOCOL, ProofRegion, SecurityOffer, Via,
+    Ending, FileMessage, Introduction, Message, Offer, PROTOCOL, ProofRegion, SecurityOffer, Via,
 };
 use transport_user::{Mac, Ulp};
 
@@ -317,7 +317,7 @@ fn behave(peer: &mut Peer, name: &str, transfer: u64) -> Result<()> {
     peer.step(FileMessage::End { transfer, sha256: HASH.into() })?;
     let answer = peer.next_step()?;
     ensure!(answer == FileMessage::Verdict { transfer, sha256: HASH.into() }, "{answer:?}");
-    peer.send(&Message::Close { text: "done".into() })
+    peer.send(&Message::Close { reason: Ending::Closed, text: "done".into() })
 }
 
 /// A peer that misbehaves in the middle of a transfer, at each step in each way, and one that misbehaves while the data path is
