@@ -1,31 +1,30 @@
-//! The user-space part of Tiercel: the loader, the engine thread, the connection manager, the verbs API and the
-//! program `tiercel`.
+//! The verbs of Tiercel, the Falcon transport for any Linux machine: connections, memory and completions, for programs that
+//! send and receive.
 //!
-//! [`Node::up`] loads the XDP programs, attaches them to an interface and starts the engine thread. A node
-//! [registers memory](Node::register) and [opens connections](Node::open). A [`Connection`] has async functions
-//! for WRITE, READ, SEND, receives and atomics. It can also post work requests and poll for their completions
-//! without system calls. A [`CompletionQueue`] collects the completions of several connections. Each connection
-//! has its own congestion control, which can be changed while traffic flows: [`CongestionControl`].
+//! A [`Connection`] has async functions for WRITE, READ, SEND, receives and atomics. It can also post work requests and poll for
+//! their completions without system calls. A [`CompletionQueue`] collects the completions of several connections. Each
+//! connection has its own congestion control, which can be changed while traffic flows: [`CongestionControl`]. The datapath
+//! accesses registered memory, and so do peers if [`Access`] allows it: see [`MemoryRegion`].
 //!
-//! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are
-//! re-exported: a program needs no other crate of Tiercel.
+//! The XDP programs that move the packets belong to a node, which needs privileges. The crate `tiercel-node` brings one up in
+//! this process, and its `Node` opens connections and registers memory. The program `tiercel` brings one up for all programs of
+//! the machine, and [`control::Client`] sends it requests.
 //!
-//! The datapath accesses registered memory, and so do peers if [`Access`] allows it: see [`MemoryRegion`].
+//! This crate needs nothing of a node but descriptors of its maps, and its control socket. It loads no programs and knows no
+//! interfaces. What a node is built from is in [`backend`].
+//!
+//! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are re-exported: a program
+//! needs no other crate of Tiercel.
 
-pub mod config;
+pub mod backend;
 pub mod congestion;
-pub mod connection_manager;
 pub mod control;
-pub mod decode;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod quantity;
+pub mod status;
 
 mod common;
-mod files;
-mod library;
-mod node;
 mod parameters;
+mod verbs;
 
 pub use transport_common::connection::Initial;
 pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
@@ -37,34 +36,23 @@ pub use common::error::Error;
 pub use common::mac::{Mac, MacError};
 pub use common::scoped::ScopedAddress;
 pub use congestion::{CongestionControl, CongestionParameters};
-pub use library::completion::CompletionQueue;
-pub use library::connection::{Connection, Received};
-pub use library::info::{
-    Access, ConnectionInfo, ConnectionState, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
-    TransmitWindowInfo,
-};
-pub use library::nic_time::{Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo};
-pub use library::operation_error::{OperationError, PostError, describe};
-pub use library::region::MemoryRegion;
-pub use library::statistics::ConnectionStatistics;
-pub use library::transactions::{
-    InitiatorState, InitiatorTransaction, TargetState, TargetTransaction, TargetWait, TransactionKind,
-    Transactions,
-};
-pub use node::engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
-pub use node::options::{NATIVE_MTU, NodeOptions};
-pub use node::receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
-pub use node::telemetry::{NodeStats, Pools};
-pub use node::trace::{TraceOptions, TraceReport, Tracing};
-pub use node::watch::Lost;
-pub use node::xdp::attach_mode::AttachMode;
-pub use node::xdp::attached::has_no_node;
-pub use node::xdp::programs;
-pub use node::xdp::transmit::Transmit;
-pub use node::{Node, rate_update};
 pub use parameters::cid::CidReservation;
 pub use parameters::device::Device;
 pub use parameters::open::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
 pub use parameters::segmentation::{LARGEST_MTU, LARGEST_SEGMENT};
 pub use parameters::tunnel::Tunnel;
 pub use parameters::ulp::Ulp;
+pub use verbs::completion::CompletionQueue;
+pub use verbs::connection::{Connection, Received};
+pub use verbs::info::{
+    Access, ConnectionInfo, ConnectionState, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
+    TransmitWindowInfo,
+};
+pub use verbs::nic_time::{Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo};
+pub use verbs::operation_error::{OperationError, PostError, describe};
+pub use verbs::region::MemoryRegion;
+pub use verbs::statistics::ConnectionStatistics;
+pub use verbs::transactions::{
+    InitiatorState, InitiatorTransaction, TargetState, TargetTransaction, TargetWait, TransactionKind,
+    Transactions,
+};

@@ -11,11 +11,11 @@
 use std::env;
 
 use anyhow::{Context, Result, bail};
+use tiercel::congestion::{Algorithm, Algorithms, EngineState, Event, Outcome, Prepared, window};
+use tiercel_node::NodeOptions;
+use tiercel_node::config::NodeFile;
+use tiercel_node::control::service::ServedNode;
 use tokio::signal::unix::{SignalKind, signal};
-use transport_user::NodeOptions;
-use transport_user::config::NodeFile;
-use transport_user::congestion::{Algorithm, Algorithms, EngineState, Event, Outcome, Prepared, window};
-use transport_user::control::service::ServedNode;
 
 struct DelayAimd;
 

@@ -13,7 +13,8 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use transport_user::{Access, Cid, Connection, LocalCid, MemoryRegion, Node, NodeOptions, OpenConnection};
+use tiercel::{Access, Cid, Connection, LocalCid, MemoryRegion, OpenConnection};
+use tiercel_node::{Node, NodeOptions};
 
 const MESSAGE: u64 = 64;
 const ROUNDS: u32 = 1000;

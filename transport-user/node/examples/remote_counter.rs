@@ -9,7 +9,8 @@
 use std::env;
 
 use anyhow::{Context, Result, bail};
-use transport_user::{Access, Cid, Connection, LocalCid, Node, NodeOptions, OpenConnection, RKey};
+use tiercel::{Access, Cid, Connection, LocalCid, OpenConnection, RKey};
+use tiercel_node::{Node, NodeOptions};
 
 /// The first region a node registers has this key (D-84).
 const KEY: RKey = RKey(1);

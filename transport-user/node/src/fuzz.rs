@@ -1,19 +1,17 @@
-//! Passes arbitrary bytes through every parser of this crate, for the fuzz targets in `fuzz/` and the replay of their
+//! Passes arbitrary bytes through every parser of the node and of the library, for the fuzz targets in `fuzz/` and the replay of their
 //! inputs in `tests/tests/fuzz_corpus.rs`. A broken property panics. Each function returns
 //! how many things it read, so that the replay can tell whether an input reaches beyond the refusals. Not part of the
-//! library's interface.
-
-use std::io::Cursor;
+//! crate's interface.
 
 use futures_util::FutureExt;
 use netlink_packet_route::RouteNetlinkMessage;
+use tiercel::control::{Envelope, Reply, VERSION, read_line};
+use tiercel::{Mac, quantity};
 
 use crate::config::NodeFile;
 use crate::connection_manager::message;
-use crate::control::{Envelope, Reply, VERSION, server};
-use crate::decode::{Capture, Decoded, decode_falcon, decode_frame, parse_hex};
+use crate::control::server;
 use crate::node::interface::netlink::{requests, xdp_refusal};
-use crate::{Mac, quantity};
 
 /// A node file. A file with a mistake has complaints, each with a text.
 pub fn node_file(bytes: &[u8]) -> usize {
@@ -32,7 +30,7 @@ pub fn node_file(bytes: &[u8]) -> usize {
 /// from what it is written as.
 pub fn control(bytes: &[u8]) -> usize {
     let (mut stream, mut count) = (bytes, 0);
-    while let Some(Ok(Some(line))) = server::read_line(&mut stream).now_or_never() {
+    while let Some(Ok(Some(line))) = read_line(&mut stream).now_or_never() {
         assert!(!line.contains(&b'\n'));
         if let Ok(request) = server::parse(&line) {
             count += 1;
@@ -72,48 +70,6 @@ fn manager_message(bytes: &[u8]) -> usize {
             0
         }
     }
-}
-
-/// A capture file, as `tiercel decode` reads it.
-pub fn capture(bytes: &[u8]) -> usize {
-    let Ok(capture) = Capture::new(Box::new(Cursor::new(bytes.to_vec()))) else { return 0 };
-    let (mut ended, mut count) = (false, 0);
-    for frame in capture {
-        assert!(!ended, "an error ends a capture");
-        match frame {
-            Ok(frame) => count += print(&decode_frame(&frame.data)),
-            Err(error) => {
-                ended = true;
-                assert!(!error.to_string().is_empty());
-            }
-        }
-    }
-    count
-}
-
-/// The hexadecimal text of `tiercel decode --hex`.
-pub fn hex_text(bytes: &[u8]) -> usize {
-    let Ok(text) = std::str::from_utf8(bytes) else { return 0 };
-    match parse_hex(text) {
-        Ok(read) => {
-            assert_eq!(parse_hex(&hex::encode(&read)).as_ref(), Ok(&read));
-            print(&decode_frame(&read)) + print(&decode_falcon(&read))
-        }
-        Err(error) => {
-            assert!(!error.to_string().is_empty());
-            0
-        }
-    }
-}
-
-/// Prints a decoded packet in both forms. The layers lie within the packet. Returns their number.
-fn print(decoded: &Decoded) -> usize {
-    for layer in &decoded.layers {
-        assert!(layer.offset + layer.length <= decoded.length, "{} is beyond the end", layer.name);
-    }
-    assert!(!decoded.to_string().contains('\u{1b}'));
-    serde_json::to_string(decoded).expect("it can be written");
-    decoded.layers.len()
 }
 
 /// What the kernel sends on a netlink socket.

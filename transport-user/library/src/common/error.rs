@@ -109,15 +109,16 @@ pub enum Error {
     },
     /// The check for duplicates of the node's IPv6 address does not end.
     #[error(
-        "address {address} of interface \"{interface}\" is still tentative after {} s: the kernel has not ended the check for \
-         duplicates; check that the cable is plugged in at both ends (`ip link`), or add the address with `nodad`",
-        crate::node::interface::own_address::LONGEST_CHECK.as_secs()
+        "address {address} of interface \"{interface}\" is still tentative after {seconds} s: the kernel has not ended the check for \
+         duplicates; check that the cable is plugged in at both ends (`ip link`), or add the address with `nodad`"
     )]
     AddressTentative {
         /// The address.
         address: IpAddr,
         /// The interface.
         interface: String,
+        /// How long the node waited for the end of the check, seconds.
+        seconds: u64,
     },
     /// Another host has the node's IPv6 address.
     #[error(
@@ -191,7 +192,7 @@ pub enum Error {
     },
     /// The log of the XDP programs is requested, but this build has programs without a log.
     #[error(
-        "the XDP programs of this build cannot log: build with the cargo feature bpf-log (--features transport-user/bpf-log)"
+        "the XDP programs of this build cannot log: build with the cargo feature bpf-log (--features tiercel-cli/bpf-log)"
     )]
     NoBpfLog,
     /// The programs did not load.
@@ -425,7 +426,7 @@ const LOAD_HINT: &str =
 
 impl Error {
     /// Makes the error of a failed system call. `EPERM` and `EACCES` become [`Error::NotPermitted`].
-    pub(crate) fn system(action: &'static str, source: impl Into<io::Error>) -> Self {
+    pub fn system(action: &'static str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted { action },

@@ -53,7 +53,7 @@ impl TryFrom<String> for Mac {
 }
 
 /// Returns whether a MAC address can be that of one host: not zero, and not a group address.
-pub(crate) fn is_host(mac: Mac) -> bool {
+pub fn is_host(mac: Mac) -> bool {
     mac.0[0] & 1 == 0 && mac.0 != [0; 6]
 }
 

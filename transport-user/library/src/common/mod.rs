@@ -1,8 +1,6 @@
-//! Small types that everything uses: addresses, errors, locks.
+//! Small types that everything uses: addresses and errors.
 
 pub(crate) mod address;
 pub(crate) mod error;
 pub(crate) mod mac;
-pub(crate) mod mutex;
-pub(crate) mod open_files;
 pub(crate) mod scoped;

@@ -10,16 +10,16 @@ use super::AlgorithmChoice;
 use crate::common::error::Error;
 
 /// A custom algorithm, shared by the node and its rate update engine.
-pub(crate) type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;
+pub type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;
 
 /// The algorithms that connections of a node may select by name: the built-in ones, which every node has, and the
 /// custom ones that were added. They are options of a node
-/// ([`NodeOptions::algorithms`](crate::NodeOptions::algorithms)). Reading a node file needs them as well
-/// ([`NodeFile::load_with`](crate::config::NodeFile::load_with)).
+/// (`NodeOptions::algorithms` of `tiercel-node`). Reading a node file needs them as well
+/// (`NodeFile::load_with`).
 ///
 /// ```
 /// use transport_common::congestion::parameters::Prepared;
-/// use transport_user::congestion::{Algorithm, Algorithms, EngineState, Event, Outcome};
+/// use tiercel::congestion::{Algorithm, Algorithms, EngineState, Event, Outcome};
 ///
 /// struct Unmoved;
 ///
@@ -34,7 +34,7 @@ pub(crate) type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;
 ///
 /// let algorithms = Algorithms::new().with(Unmoved)?;
 /// assert_eq!(algorithms.names(), ["swift", "dcqcn", "newreno", "fixed", "unmoved"]);
-/// # Ok::<(), transport_user::Error>(())
+/// # Ok::<(), tiercel::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Algorithms {
@@ -56,7 +56,11 @@ impl Algorithms {
         Ok(self)
     }
 
-    pub(crate) fn add(&mut self, algorithm: SharedAlgorithm) -> Result<AlgorithmChoice, Error> {
+    /// Adds a custom algorithm, and returns the value by which connections select it.
+    ///
+    /// # Errors
+    /// [`Error::AlgorithmName`].
+    pub fn add(&mut self, algorithm: SharedAlgorithm) -> Result<AlgorithmChoice, Error> {
         let name = algorithm.name();
         if !is_algorithm_name(name) || self.find(name).is_some() {
             return Err(Error::AlgorithmName { name });
@@ -77,7 +81,7 @@ impl Algorithms {
     }
 
     /// Returns the custom algorithm with this name.
-    pub(crate) fn own(&self, name: &str) -> Option<SharedAlgorithm> {
+    pub fn own(&self, name: &str) -> Option<SharedAlgorithm> {
         self.own.get(name).cloned()
     }
 }

@@ -3,8 +3,7 @@
 //! A connection starts with [`CongestionControl::default`], which is Swift in the kernel (D-78). It can be changed
 //! while traffic flows: [`Connection::set_congestion`](crate::Connection::set_congestion). A custom algorithm
 //! implements [`Algorithm`]. It is registered by its name ([`Algorithms`], or later
-//! [`Node::register_algorithm`](crate::Node::register_algorithm)), and runs in the rate update engine in user
-//! space ([`crate::rate_update`]).
+//! `Node::register_algorithm`), and runs in the node's rate update engine in user space.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +26,9 @@ mod parameters;
 mod quantity;
 
 pub use algorithms::Algorithms;
-pub(crate) use algorithms::SharedAlgorithm;
+pub use algorithms::SharedAlgorithm;
 pub use change::CongestionChange;
-pub(crate) use parameters::PROFILES;
+pub use parameters::PROFILES;
 pub use parameters::{CongestionParameters, DcqcnParameters};
 
 use crate::common::error::Error;
@@ -81,7 +80,7 @@ impl CongestionControl {
     pub const CONSTANT: Self = Self { placement: Placement::Constant, ..Self::SWIFT };
 
     /// Selects another algorithm. A custom algorithm runs in user space only, so the placement becomes user space.
-    pub(crate) fn choose(&mut self, algorithm: AlgorithmChoice) {
+    pub fn choose(&mut self, algorithm: AlgorithmChoice) {
         self.algorithm = algorithm;
         if let AlgorithmChoice::Custom(_) = algorithm {
             self.placement = Placement::User;
@@ -92,7 +91,7 @@ impl CongestionControl {
     ///
     /// # Errors
     /// The first value out of its range, or an algorithm that cannot run where it is placed.
-    pub(crate) fn settings(&self) -> Result<Settings, Error> {
+    pub fn settings(&self) -> Result<Settings, Error> {
         let algorithm = match (self.algorithm, self.placement) {
             (AlgorithmChoice::BuiltIn(id), _) => id,
             // The datapath does not run a custom algorithm, so it gets any built-in one.

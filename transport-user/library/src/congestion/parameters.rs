@@ -32,7 +32,7 @@ macro_rules! parameters {
                 $($nested: $nested_type::DEFAULT,)?
             };
             /// Names of the parameters.
-            pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
 
             fn to_core(self, core: &mut $core) {
                 $(core.$field = $kind::to_core(self.$field);)+
@@ -50,7 +50,7 @@ macro_rules! parameters {
             }
 
             /// Sets one of its own parameters. Returns `None` if there is no parameter with this name.
-            pub(crate) fn set_own(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
+            pub fn set_own(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
                 $(if name == stringify!($field) {
                     return Some($kind::parse(text).map(|value| self.$field = value));
                 })+
@@ -182,7 +182,7 @@ parameters! {
 }
 
 /// Names of the profiles that every node has.
-pub(crate) const PROFILES: [&str; 2] = ["auto", "datacenter"];
+pub const PROFILES: [&str; 2] = ["auto", "datacenter"];
 
 impl CongestionParameters {
     /// The profile `auto`: the target delay, the smallest window and the smallest retransmission timeout follow the path,
@@ -196,7 +196,7 @@ impl CongestionParameters {
     };
 
     /// The profile of this name that every node has: `auto`, or `datacenter`, which is [`Self::DEFAULT`].
-    pub(crate) fn built_in(profile: &str) -> Option<Self> {
+    pub fn built_in(profile: &str) -> Option<Self> {
         match profile {
             "auto" => Some(Self::AUTO),
             "datacenter" => Some(Self::DEFAULT),
@@ -206,7 +206,7 @@ impl CongestionParameters {
 
     /// Sets one of its own parameters like `set_own`. A target or a smallest timeout that somebody chooses no longer
     /// follows the path.
-    pub(crate) fn choose(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
+    pub fn choose(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
         match name {
             "base_delay_target" => self.adaptive_target = false,
             "min_rto" => self.adaptive_timeout = false,

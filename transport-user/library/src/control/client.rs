@@ -1,16 +1,15 @@
 //! The client's side of the control socket.
 
-use std::io::ErrorKind;
-use std::os::fd::BorrowedFd;
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::Value;
-use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::io::{AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 
-use super::descriptors;
-use super::protocol::{Call, Envelope, Failure, Progress, Reply, Request, VERSION};
-use super::server::read_line;
+use super::protocol::{Call, Envelope, Failure, Progress, Reply, Request, VERSION, read_line};
 
 /// A connection to a running node.
 #[derive(Debug)]
@@ -115,7 +114,7 @@ impl Client {
         line.push(b'\n');
         let sent = match file {
             None => 0,
-            Some(file) => descriptors::send(self.stream.get_ref(), &line, file).await.map_err(lost)?,
+            Some(file) => send(self.stream.get_ref(), &line, file).await.map_err(lost)?,
         };
         self.stream.write_all(&line[sent..]).await.map_err(lost)?;
         loop {
@@ -128,4 +127,16 @@ impl Client {
             }
         }
     }
+}
+
+/// Sends bytes, and a descriptor with the first of them (`SCM_RIGHTS`). Returns the number of bytes that were sent.
+async fn send(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
+    let files = [file.as_raw_fd()];
+    let send = || {
+        let rights = [ControlMessage::ScmRights(&files)];
+        let sent =
+            sendmsg::<()>(stream.as_raw_fd(), &[IoSlice::new(bytes)], &rights, MsgFlags::MSG_NOSIGNAL, None);
+        Ok(sent?)
+    };
+    stream.async_io(Interest::WRITABLE, send).await
 }

@@ -95,12 +95,12 @@ pub fn parse_list(bytes: &[u8]) -> Result<Vec<Entry>, ListError> {
 }
 
 /// Returns the name of a directory of which a list is asked for.
-pub(super) fn listed(name: &str) -> Option<&str> {
+pub fn listed(name: &str) -> Option<&str> {
     name.strip_suffix('/')
 }
 
 /// Adds an entry to a list. Returns false if the list would be too long.
-pub(super) fn add(list: &mut Vec<u8>, entry: &Entry) -> bool {
+pub fn add(list: &mut Vec<u8>, entry: &Entry) -> bool {
     let line = serde_json::to_vec(entry).unwrap_or_default(); // strings and numbers only: it cannot fail
     let fits = list.len() + line.len() < LONGEST_LIST;
     if fits {

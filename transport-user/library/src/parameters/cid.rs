@@ -22,13 +22,13 @@ struct SlotState {
 
 /// The slots of a node.
 #[derive(Debug)]
-pub(crate) struct Cids {
+pub struct Cids {
     slots: Mutex<[SlotState; CONNECTIONS]>,
 }
 
 impl Cids {
     /// Makes slots that are all free.
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         let mut slots = [SlotState::default(); CONNECTIONS];
         // CID 0 is not used: in captures and tables it looks like "none".
         slots[0].generation = 1;
@@ -36,7 +36,7 @@ impl Cids {
     }
 
     /// Reserves the free slot that was used least often.
-    pub(crate) fn reserve(self: &Arc<Self>) -> Result<CidReservation, Error> {
+    pub fn reserve(self: &Arc<Self>) -> Result<CidReservation, Error> {
         let mut slots = self.lock();
         let free = (0..CONNECTIONS).filter(|slot| slots[*slot].occupant.is_none());
         let slot = free.min_by_key(|slot| slots[*slot].generation).ok_or(Error::NoFreeCid(CONNECTIONS))?;
@@ -46,7 +46,7 @@ impl Cids {
     }
 
     /// Reserves the slot of the given CID.
-    pub(crate) fn reserve_given(self: &Arc<Self>, cid: Cid) -> Result<CidReservation, Error> {
+    pub fn reserve_given(self: &Arc<Self>, cid: Cid) -> Result<CidReservation, Error> {
         if cid.0 == 0 || cid.0 > Cid::MAX {
             return Err(Error::BadCid(cid.0));
         }
@@ -72,7 +72,7 @@ impl Cids {
 }
 
 /// Returns the slot of a CID.
-pub(crate) const fn slot_of(cid: Cid) -> usize {
+pub const fn slot_of(cid: Cid) -> usize {
     queues::slot_of(cid) as usize
 }
 
@@ -96,7 +96,8 @@ impl CidReservation {
     }
 
     /// Makes it the reservation of the next connection with the same CID. The slot is never free in between.
-    pub(crate) fn renew(&mut self) {
+    #[doc(hidden)]
+    pub fn renew(&mut self) {
         let mut slots = self.cids.lock();
         let state = &mut slots[slot_of(self.cid)];
         self.generation = state.generation;
@@ -104,7 +105,8 @@ impl CidReservation {
     }
 
     /// Returns whether it was reserved from `cids`.
-    pub(crate) fn is_from(&self, cids: &Arc<Cids>) -> bool {
+    #[doc(hidden)]
+    pub fn is_from(&self, cids: &Arc<Cids>) -> bool {
         Arc::ptr_eq(&self.cids, cids)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) mod tests {
             mtu: 3390,
             interface_mtu: 3498,
             max_segment: 3264,
-            memory: crate::library::memory::DEFAULT,
+            memory: crate::verbs::memory::DEFAULT,
             address,
             carrier: true,
             addresses: vec![address],

@@ -5,6 +5,5 @@ pub(crate) mod device;
 pub(crate) mod open;
 pub(crate) mod round_trip;
 pub(crate) mod segmentation;
-pub(crate) mod static_connection;
 pub(crate) mod tunnel;
 pub(crate) mod ulp;

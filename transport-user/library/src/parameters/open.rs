@@ -82,7 +82,8 @@ impl OpenConnection {
     }
 
     /// Returns it with the CID of this reservation.
-    pub(crate) fn in_slot(self, reservation: CidReservation) -> Self {
+    #[doc(hidden)]
+    pub fn in_slot(self, reservation: CidReservation) -> Self {
         Self { local_cid: LocalCid::Reserved(reservation), ..self }
     }
 }

@@ -34,18 +34,18 @@ const fn overhead(ipv6: bool) -> u32 {
 }
 
 /// Returns the MTU of a node, bytes: the chosen one, as far as the interface and the engine's frames carry it.
-pub(crate) fn node_mtu(interface: u32, chosen: Option<u32>) -> u32 {
+pub fn node_mtu(interface: u32, chosen: Option<u32>) -> u32 {
     chosen.unwrap_or(LARGEST_MTU).min(interface).min(LARGEST_MTU)
 }
 
 /// Returns the smallest MTU of a node, bytes.
-pub(crate) const fn smallest_mtu(ipv6: bool) -> u32 {
+pub const fn smallest_mtu(ipv6: bool) -> u32 {
     overhead(ipv6) + SMALLEST_SEGMENT
 }
 
 /// Returns the largest user data of one transaction at this MTU, bytes. The MTU must not be below
 /// [`smallest_mtu`]. `inner` is the length of the inner IP header; 0 is transport mode.
-pub(crate) const fn max_segment(mtu: u32, ipv6: bool, inner: u32) -> u32 {
+pub const fn max_segment(mtu: u32, ipv6: bool, inner: u32) -> u32 {
     let room = mtu.saturating_sub(overhead(ipv6) + inner);
     let segment = room - room % 8;
     if segment < largest_segment(inner) { segment } else { largest_segment(inner) }

@@ -49,7 +49,7 @@ impl Tunnel {
     }
 
     /// Returns the tunnel as the other end sees it.
-    pub(crate) fn reversed(self) -> Self {
+    pub fn reversed(self) -> Self {
         Self { local: self.peer, peer: self.local }
     }
 
@@ -59,7 +59,7 @@ impl Tunnel {
     }
 
     /// Returns the length of the inner IP header, bytes; 0 without a tunnel.
-    pub(crate) fn header_len(tunnel: Option<Self>) -> u32 {
+    pub fn header_len(tunnel: Option<Self>) -> u32 {
         match tunnel {
             None => 0,
             Some(tunnel) if tunnel.local.is_ipv4() => Ipv4::LEN as u32,

@@ -19,7 +19,7 @@ pub enum Ulp {
 
 impl Ulp {
     /// Returns whether it is RDMA.
-    pub(crate) fn is_rdma(&self) -> bool {
+    pub fn is_rdma(&self) -> bool {
         *self == Self::Rdma
     }
 

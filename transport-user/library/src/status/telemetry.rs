@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::library::nic_time::DelayHistograms;
-use crate::library::statistics::ConnectionStatistics;
-use crate::node::engine::EngineStatus;
-use crate::node::rate_update::RateUpdateStatus;
-use crate::node::xdp::attach_mode::AttachMode;
-use crate::node::xdp::transmit::Transmit;
+use super::datapath::{AttachMode, EngineStatus, Transmit};
+use super::rate_update::RateUpdateStatus;
+use crate::verbs::nic_time::DelayHistograms;
+use crate::verbs::statistics::ConnectionStatistics;
 
 /// A snapshot of a node. Counters start when the node comes up. The values are not read at the same instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use transport_common::ids::Cid;
 use transport_common::queues::Completion;
 
-use crate::library::connection::{Connection, SPIN};
-use crate::library::connections::{Core, Interest};
+use crate::verbs::connection::{Connection, SPIN};
+use crate::verbs::connections::{Core, Interest};
 
 /// Collects the completions of posted work requests and receives of its attached connections.
 ///

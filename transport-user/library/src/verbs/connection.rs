@@ -12,15 +12,15 @@ use transport_common::ulp::block::BLOCK_BYTES;
 use crate::common::error::Error;
 use crate::common::mac::Mac;
 use crate::congestion::CongestionControl;
-use crate::library::connections::Core;
-use crate::library::info::{ConnectionInfo, ConnectionState};
-use crate::library::operation_error::{OperationError, PostError};
-use crate::library::queue_pair::{Keep, Operation, Outcome};
-use crate::library::region::MemoryRegion;
-use crate::library::scratch::WORD;
-use crate::library::transactions::Transactions;
 use crate::parameters::segmentation::{RdmaOperation, Segments};
 use crate::parameters::ulp::Ulp;
+use crate::verbs::connections::Core;
+use crate::verbs::info::{ConnectionInfo, ConnectionState};
+use crate::verbs::operation_error::{OperationError, PostError};
+use crate::verbs::queue_pair::{Keep, Operation, Outcome};
+use crate::verbs::region::MemoryRegion;
+use crate::verbs::scratch::WORD;
+use crate::verbs::transactions::Transactions;
 
 /// Time for which a waiting future polls for its completion itself, before it leaves that to the poller thread.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
@@ -49,11 +49,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+    #[doc(hidden)]
+    pub fn new(core: Arc<Core>) -> Self {
         Self { core }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    #[doc(hidden)]
+    pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
@@ -104,28 +106,34 @@ impl Connection {
     }
 
     /// Returns how many operations and receives have not completed.
-    pub(crate) fn outstanding(&self) -> usize {
+    pub fn outstanding(&self) -> usize {
         let used = self.core.occupancy();
         used.send as usize + used.operations_waiting + used.receive as usize
     }
 
     /// Cuts operations from now on so that their packets fit a smaller MTU. Returns whether the packets of all that is
     /// outstanding fit it, too.
-    pub(crate) fn narrow(&self, mtu: u32) -> bool {
+    #[doc(hidden)]
+    pub fn narrow(&self, mtu: u32) -> bool {
         self.core.narrow(mtu)
     }
 
     /// Returns whether it follows its next hop.
-    pub(crate) fn follows_next_hop(&self) -> bool {
+    pub fn follows_next_hop(&self) -> bool {
         self.core.follows_next_hop()
     }
 
     /// Sends all packets to this next hop from now on, if it is the connection with this generation. Returns whether it is.
-    pub(crate) fn set_next_hop(&self, generation: u32, mac: Mac) -> Result<bool, Error> {
+    #[doc(hidden)]
+    pub fn set_next_hop(&self, generation: u32, mac: Mac) -> Result<bool, Error> {
         self.core.set_next_hop(generation, mac)
     }
 
-    pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
+    /// Returns [`Self::info`] and [`Self::transactions`] of the same moment.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCid`] if it is closed; [`Error::System`].
+    pub fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
         self.core.info_and_transactions()
     }
 

@@ -14,24 +14,24 @@ use transport_common::queues::{Command, QueuePair};
 use crate::common::error::Error;
 use crate::common::mac::Mac;
 use crate::congestion::{CongestionControl, Placement};
-use crate::library::closing::Closing;
-use crate::library::grace::Ticket;
-use crate::library::info::{ConnectionInfo, ConnectionState};
-use crate::library::maps::closed_connection;
-use crate::library::poller::Look;
-use crate::library::queue_pair::{Occupancy, Queues};
-use crate::library::scratch::Scratch;
-use crate::library::shared::Shared;
-use crate::library::statistics::ConnectionStatistics;
-use crate::library::transactions::Transactions;
 use crate::parameters::cid::{CidReservation, slot_of};
 use crate::parameters::device::Device;
 use crate::parameters::open::OpenConnection;
 use crate::parameters::ulp::Ulp;
+use crate::verbs::closing::Closing;
+use crate::verbs::grace::Ticket;
+use crate::verbs::info::{ConnectionInfo, ConnectionState};
+use crate::verbs::maps::closed_connection;
+use crate::verbs::poller::Look;
+use crate::verbs::queue_pair::{Occupancy, Queues};
+use crate::verbs::scratch::Scratch;
+use crate::verbs::shared::Shared;
+use crate::verbs::statistics::ConnectionStatistics;
+use crate::verbs::transactions::Transactions;
 
 /// A connection: its slot, the application's side of its queues, and its waiting tasks.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) local_cid: Cid,
     pub(crate) peer_cid: Cid,
@@ -74,7 +74,7 @@ pub(crate) struct Core {
 
 impl Core {
     /// Opens a connection in the reserved slot.
-    pub(crate) fn open(
+    pub fn open(
         shared: &Arc<Shared>,
         reservation: CidReservation,
         open: &OpenConnection,
@@ -136,24 +136,24 @@ impl Core {
     }
 
     /// Returns the shared queues.
-    pub(crate) fn qp(&self) -> &QueuePair {
+    pub fn qp(&self) -> &QueuePair {
         self.shared.maps.queue_pairs.get(self.slot)
     }
 
     /// Cuts operations from now on so that their packets fit a smaller MTU. Returns whether the packets of all that is
     /// outstanding fit it, too.
-    pub(crate) fn narrow(&self, mtu: u32) -> bool {
+    pub fn narrow(&self, mtu: u32) -> bool {
         self.queues().narrow(self.qp(), self.origin.segment_at(mtu))
     }
 
     /// Returns whether it follows its next hop.
-    pub(crate) fn follows_next_hop(&self) -> bool {
+    pub fn follows_next_hop(&self) -> bool {
         self.origin.follow_next_hop
     }
 
     /// Sends all packets to this next hop from now on. Returns false if the connection with this number among those that have
     /// used the slot has ended.
-    pub(crate) fn set_next_hop(&self, generation: u32, mac: Mac) -> Result<bool, Error> {
+    pub fn set_next_hop(&self, generation: u32, mac: Mac) -> Result<bool, Error> {
         let mut next_hop = self.next_hop.lock().expect("no panic under the lock");
         let changed = self.shared.maps.set_next_hop(self.slot, (self.local_cid, generation), mac);
         let changed = changed.map_err(|e| Error::system("change the next hop of a connection", e))?;
@@ -232,7 +232,7 @@ impl Core {
     }
 
     /// Asks the engine to close the connection. The poller frees the slot when that is done.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         if self.is_released() || !self.closing.begin(Instant::now()) {
             return;
         }
@@ -261,7 +261,7 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::UnknownCid`] if the connection has ended, [`Error::ResetAlready`] if somebody else gets its slot.
-    pub(crate) fn close_and_inherit(&self) -> Result<oneshot::Receiver<CidReservation>, Error> {
+    pub fn close_and_inherit(&self) -> Result<oneshot::Receiver<CidReservation>, Error> {
         let (sender, receiver) = oneshot::channel();
         {
             // Under this lock the reservation is not given back before the heir is known.
@@ -281,7 +281,7 @@ impl Core {
 
     /// Asks the engine to drop new requests of both ends, or to take them again. A connection that is being closed
     /// stays so.
-    pub(crate) fn drop_requests(&self, dropped: bool) {
+    pub fn drop_requests(&self, dropped: bool) {
         let (from, to) = if dropped {
             (Command::NONE, Command::DROP_REQUESTS)
         } else {
@@ -370,7 +370,7 @@ impl Core {
     }
 
     /// Returns the congestion control that was last set.
-    pub(crate) fn congestion(&self) -> CongestionControl {
+    pub fn congestion(&self) -> CongestionControl {
         *self.congestion.lock().expect("no panic under the lock")
     }
 
@@ -418,7 +418,7 @@ impl Core {
 
     /// Returns the options to open the connection again from its initial state: with the sequence numbers on which
     /// both ends agreed, without a received IV, and with the congestion control and the next hop that were last set.
-    pub(crate) fn anew(&self) -> OpenConnection {
+    pub fn anew(&self) -> OpenConnection {
         let mut open = self.origin.with_cid(self.local_cid);
         open.peer_mac = *self.next_hop.lock().expect("no panic under the lock");
         open.security.remote_time = None;
@@ -427,12 +427,12 @@ impl Core {
     }
 
     /// Returns the use of its queues.
-    pub(crate) fn occupancy(&self) -> Occupancy {
+    pub fn occupancy(&self) -> Occupancy {
         self.queues().occupancy(self.qp())
     }
 
     /// Returns its current state in full.
-    pub(crate) fn info(&self) -> Result<ConnectionInfo, Error> {
+    pub fn info(&self) -> Result<ConnectionInfo, Error> {
         Ok(self.describe(&*self.open_entry()?))
     }
 
@@ -442,7 +442,7 @@ impl Core {
     }
 
     /// Returns both, from one copy.
-    pub(crate) fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
+    pub fn info_and_transactions(&self) -> Result<(ConnectionInfo, Transactions), Error> {
         let entry = self.open_entry()?;
         Ok((self.describe(&entry), Transactions::new(&entry, self.qp())))
     }
@@ -492,27 +492,29 @@ impl Drop for Awaited<'_> {
 
 /// The connections of a node by CID.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
+pub struct Connections {
     table: RwLock<BTreeMap<u32, Arc<Core>>>,
 }
 
 impl Connections {
-    pub(crate) fn insert(&self, core: &Arc<Core>) {
+    /// Adds a connection.
+    pub fn insert(&self, core: &Arc<Core>) {
         let mut table = self.table.write().expect("no panic under the lock");
         table.insert(core.local_cid.0, Arc::clone(core));
     }
 
-    pub(crate) fn get(&self, cid: Cid) -> Option<Arc<Core>> {
+    /// Returns the connection with this local CID.
+    pub fn get(&self, cid: Cid) -> Option<Arc<Core>> {
         self.table.read().expect("no panic under the lock").get(&cid.0).cloned()
     }
 
     /// Returns all connections, by ascending CID.
-    pub(crate) fn all(&self) -> Vec<Arc<Core>> {
+    pub fn all(&self) -> Vec<Arc<Core>> {
         self.table.read().expect("no panic under the lock").values().cloned().collect()
     }
 
     /// Returns the sums over all connections since the node came up, including those that have ended.
-    pub(crate) fn statistics(&self, shared: &Shared) -> Result<ConnectionStatistics, Error> {
+    pub fn statistics(&self, shared: &Shared) -> Result<ConnectionStatistics, Error> {
         let ended = shared.ended.lock().expect("no panic under the lock");
         let mut sums = *ended;
         for core in self.all().iter().filter(|core| !core.counted.load(SeqCst)) {
@@ -523,7 +525,7 @@ impl Connections {
     }
 
     /// Checks every connection, and removes those that have been released.
-    pub(crate) fn look(&self) -> Look {
+    pub fn look(&self) -> Look {
         let mut sum = Look::default();
         for core in self.all() {
             let (look, gone) = core.look();
@@ -537,7 +539,7 @@ impl Connections {
     }
 
     /// Frees every slot. The programs must be detached, and none may still run.
-    pub(crate) fn release_all(&self) {
+    pub fn release_all(&self) {
         for core in self.all() {
             core.clear();
             core.release();

@@ -12,32 +12,34 @@ use crate::common::error::Error;
 /// The datapath of a node. It exists longer than the node itself if a handle of a region or a connection exists. It is
 /// stopped by then.
 #[derive(Debug)]
-pub(crate) struct Datapath {
-    pub(crate) maps: Arc<Maps>,
-    pub(crate) doorbell: Doorbell,
+pub struct Datapath {
+    /// The maps.
+    pub maps: Arc<Maps>,
+    /// What wakes the engine.
+    pub doorbell: Doorbell,
     /// Whether the node was brought down, or its engine has failed permanently.
     down: AtomicBool,
 }
 
 impl Datapath {
     /// Makes it around the maps of a loaded object.
-    pub(crate) fn new(maps: Maps) -> Result<Arc<Self>, Error> {
+    pub fn new(maps: Maps) -> Result<Arc<Self>, Error> {
         let (maps, doorbell) = (Arc::new(maps), Doorbell::new()?);
         Ok(Arc::new(Self { maps, doorbell, down: AtomicBool::new(false) }))
     }
 
     /// Returns whether it is stopped.
-    pub(crate) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         self.down.load(SeqCst)
     }
 
     /// Notes that it is stopped.
-    pub(crate) fn set_down(&self) {
+    pub fn set_down(&self) {
         self.down.store(true, SeqCst);
     }
 
     /// Notifies the engine that connection `slot` has work. Makes a system call only if the engine sleeps.
-    pub(crate) fn ring(&self, slot: usize) {
+    pub fn ring(&self, slot: usize) {
         if self.maps.node().ring_posted(slot as u32) {
             self.doorbell.wake();
         }
@@ -46,7 +48,7 @@ impl Datapath {
 
 /// The event that wakes the engine thread.
 #[derive(Debug)]
-pub(crate) struct Doorbell(EventFd);
+pub struct Doorbell(EventFd);
 
 impl Doorbell {
     fn new() -> Result<Self, Error> {
@@ -56,13 +58,13 @@ impl Doorbell {
     }
 
     /// Wakes the engine, now or when it sleeps the next time.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         // This fails only if the counter is at its limit, and then the engine wakes as well.
         let _ = self.0.write(1);
     }
 
     /// Clears earlier wake-ups.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         // This fails if there was no wake-up, which is no error.
         let _ = self.0.read();
     }

@@ -7,10 +7,10 @@
 
 /// A requested grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(pub(crate) u64);
+pub struct Ticket(pub u64);
 
 /// A source of grace periods.
-pub(crate) trait Quiescence: Send + Sync + std::fmt::Debug {
+pub trait Quiescence: Send + Sync + std::fmt::Debug {
     /// Waits for a grace period: some milliseconds.
     fn wait(&self);
     /// Requests a grace period that begins now or later.

@@ -16,11 +16,11 @@ use transport_common::units::Fcwnd;
 use crate::common::address::address_from;
 use crate::common::mac::Mac;
 use crate::congestion::{CongestionControl, CongestionInfo};
-use crate::library::nic_time::DelaysInfo;
-use crate::library::queue_pair::Occupancy;
-use crate::library::statistics::ConnectionStatistics;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
+use crate::verbs::nic_time::DelaysInfo;
+use crate::verbs::queue_pair::Occupancy;
+use crate::verbs::statistics::ConnectionStatistics;
 
 /// The rights of peers to a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Access {
     pub const ALL: Self = Self { remote_read: true, remote_write: true, remote_atomic: true };
 
     /// Returns the bits for the region table.
-    pub(crate) fn flags(self) -> AccessFlags {
+    pub fn flags(self) -> AccessFlags {
         let mut flags = AccessFlags::empty();
         flags.set(AccessFlags::REMOTE_READ, self.remote_read);
         flags.set(AccessFlags::REMOTE_WRITE, self.remote_write);

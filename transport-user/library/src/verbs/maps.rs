@@ -9,14 +9,11 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
-use aya::maps::{MapData, PerCpuArray, PerCpuValues, RingBuf};
 use bpf_call::Banks;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
-use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::{Answer, Direction};
 use transport_common::hardware_clock::ClockPage;
@@ -30,7 +27,7 @@ use crate::common::mac::Mac;
 /// An array map of `T` that is mapped into this process's memory.
 ///
 /// The datapath may write there at any time. Therefore `T` consists of atomics and [`Slot`]s only.
-pub(crate) struct Mapping<T> {
+pub struct Mapping<T> {
     address: NonNull<u8>,
     bytes: usize,
     elements: PhantomData<T>,
@@ -59,7 +56,7 @@ impl<T> Mapping<T> {
     ///
     /// # Panics
     /// Panics if there is no such element.
-    pub(crate) fn get(&self, index: usize) -> &T {
+    pub fn get(&self, index: usize) -> &T {
         assert!((index + 1) * size_of::<T>() <= self.bytes, "map element {index} does not exist");
         // SAFETY: the element is within the mapping, aligned because mappings start at a page, and valid for any
         // content.
@@ -100,42 +97,43 @@ impl Exchanger {
     }
 }
 
-/// The descriptors of a node's maps, and of the program that copies connections into and out of their slots.
-pub(crate) struct Descriptors {
-    pub(crate) exchange: OwnedFd,
-    pub(crate) exchange_page: OwnedFd,
-    pub(crate) queue_pairs: OwnedFd,
-    pub(crate) memory: OwnedFd,
-    pub(crate) regions: OwnedFd,
-    pub(crate) node: OwnedFd,
-    pub(crate) congestion: OwnedFd,
-    pub(crate) clock: OwnedFd,
-    pub(crate) counters: PerCpuArray<MapData, u64>,
-    pub(crate) delays: PerCpuArray<MapData, DelayHistogram>,
-    pub(crate) trace: TraceRing,
-    pub(crate) trace_lost: PerCpuArray<MapData, u64>,
+/// The descriptors of those of a node's maps that its handles need, and of the program that copies connections into and
+/// out of their slots.
+#[derive(Debug)]
+pub struct Descriptors {
+    /// The program that copies connections.
+    pub exchange: OwnedFd,
+    /// Its page: the request, and the copy.
+    pub exchange_page: OwnedFd,
+    /// One queue pair per connection slot.
+    pub queue_pairs: OwnedFd,
+    /// Registered memory.
+    pub memory: OwnedFd,
+    /// The region table.
+    pub regions: OwnedFd,
+    /// Doorbells and the state of the engine.
+    pub node: OwnedFd,
+    /// Events and results of the rate update engine in user space.
+    pub congestion: OwnedFd,
+    /// The relation of the card's clock to the monotonic clock.
+    pub clock: OwnedFd,
 }
 
 /// The maps of a node.
-pub(crate) struct Maps {
+pub struct Maps {
     exchanger: Mutex<Exchanger>,
     /// One queue pair per connection slot.
-    pub(crate) queue_pairs: Mapping<QueuePair>,
+    pub queue_pairs: Mapping<QueuePair>,
     /// Registered memory.
     pub(crate) memory: Banks,
     /// The region table.
-    pub(crate) regions: Mapping<Slot<Region>>,
+    pub regions: Mapping<Slot<Region>>,
     /// Doorbells and the state of the engine.
     node: Mapping<NodePage>,
     /// Events and results of the rate update engine in user space.
     congestion: Mapping<CongestionQueues>,
     /// The relation of the card's clock to the monotonic clock.
     clock: Mapping<ClockPage>,
-    counters: PerCpuArray<MapData, u64>,
-    delays: PerCpuArray<MapData, DelayHistogram>,
-    /// The ring with the recorded runs. `None` while a trace has it, from its begin to its end.
-    pub(crate) trace: Mutex<Option<TraceRing>>,
-    trace_lost: PerCpuArray<MapData, u64>,
 }
 
 impl std::fmt::Debug for Maps {
@@ -146,7 +144,7 @@ impl std::fmt::Debug for Maps {
 
 impl Maps {
     /// Maps what `given` has descriptors of. The memory has `banks_of_memory` banks.
-    pub(crate) fn new(given: Descriptors, banks_of_memory: usize) -> Result<Self, Error> {
+    pub fn new(given: Descriptors, banks_of_memory: usize) -> Result<Self, Error> {
         let failed = |source| Error::system("map the node's memory", source);
         let memory = Banks::map(given.memory.as_fd(), banks_of_memory, BANK_BYTES, BANK_GUARD);
         let page = mapping(&given.exchange_page, 1)?;
@@ -158,30 +156,26 @@ impl Maps {
             node: mapping(&given.node, 1)?,
             congestion: mapping(&given.congestion, 1)?,
             clock: mapping(&given.clock, 1)?,
-            counters: given.counters,
-            delays: given.delays,
-            trace: Mutex::new(Some(given.trace)),
-            trace_lost: given.trace_lost,
         })
     }
 
     /// Returns the node page.
-    pub(crate) fn node(&self) -> &NodePage {
+    pub fn node(&self) -> &NodePage {
         self.node.get(0)
     }
 
     /// Returns the event and result queues.
-    pub(crate) fn congestion(&self) -> &CongestionQueues {
+    pub fn congestion(&self) -> &CongestionQueues {
         self.congestion.get(0)
     }
 
     /// Returns the relation of the card's clock to the monotonic clock.
-    pub(crate) fn clock(&self) -> &ClockPage {
+    pub fn clock(&self) -> &ClockPage {
         self.clock.get(0)
     }
 
     /// Returns a copy of the connection in `slot`, made under its lock.
-    pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
+    pub fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
         exchanger.carry_out(slot, Direction::Read)?;
         let mut entry = closed_connection();
@@ -192,7 +186,7 @@ impl Maps {
     }
 
     /// Replaces the connection in `slot`, under its lock.
-    pub(crate) fn set_connection(&self, slot: usize, entry: &Entry) -> io::Result<()> {
+    pub fn set_connection(&self, slot: usize, entry: &Entry) -> io::Result<()> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
         // SAFETY: source and destination are two different entries, and the datapath reads the page only during
         // `carry_out`.
@@ -238,31 +232,8 @@ impl Maps {
         }
         exchanger.carry_out(slot, Direction::Settings)
     }
-
-    /// Returns the value of a counter, summed over all CPUs.
-    pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
-        let values = self.counters.get(&(counter as u32), 0);
-        let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
-        // One CPU takes back what another has counted: see `transport-ebpf/src/transmit.rs`.
-        Ok(values.iter().fold(0, |sum, value| sum.wrapping_add(*value)))
-    }
-
-    /// Returns the number of runs, since the node came up, that were not recorded because the ring was full.
-    pub(crate) fn trace_lost(&self) -> Result<u64, Error> {
-        let values = self.trace_lost.get(&0, 0);
-        let values = values.map_err(|e| Error::system("read the count of lost runs", io::Error::other(e)))?;
-        Ok(values.iter().sum())
-    }
-
-    /// Returns the histograms of the delays of all acknowledgements, by CPU.
-    pub(crate) fn delays(&self) -> Result<PerCpuValues<DelayHistogram>, Error> {
-        self.delays.get(&0, 0).map_err(|e| Error::system("read the delays", io::Error::other(e)))
-    }
 }
 
 fn mapping<T>(fd: &OwnedFd, elements: usize) -> Result<Mapping<T>, Error> {
     Mapping::new(fd.as_fd(), elements).map_err(|source| Error::system("map the node's memory", source))
 }
-
-/// The ring with the recorded runs.
-pub(crate) type TraceRing = RingBuf<MapData>;

@@ -7,19 +7,19 @@ use range_alloc::RangeAllocator;
 use transport_common::queues::{BANK_BYTES, DEFAULT_MEMORY, MAX_BANKS};
 
 use crate::common::error::Error;
-use crate::library::maps::Maps;
+use crate::verbs::maps::Maps;
 
 /// Bytes of a node's memory if nothing else is asked for. Also the least: transfers that peers begin may use a quarter of
 /// it.
-pub(crate) const DEFAULT: u64 = DEFAULT_MEMORY;
+pub const DEFAULT: u64 = DEFAULT_MEMORY;
 /// Most bytes of a node's memory.
-pub(crate) const MOST: u64 = (MAX_BANKS * BANK_BYTES) as u64;
+pub const MOST: u64 = (MAX_BANKS * BANK_BYTES) as u64;
 
 /// Granularity of allocation, bytes.
 pub(crate) const PAGE: usize = 4096;
 
 /// Returns the bytes of whole banks for a node with `asked` bytes of memory.
-pub(crate) fn whole_banks(asked: u64) -> Result<u64, Error> {
+pub fn whole_banks(asked: u64) -> Result<u64, Error> {
     if !(DEFAULT..=MOST).contains(&asked) {
         return Err(Error::NodeMemory { asked, least: DEFAULT, most: MOST });
     }
@@ -28,7 +28,7 @@ pub(crate) fn whole_banks(asked: u64) -> Result<u64, Error> {
 
 /// Returns an error if the machine does not have the memory of a node. The kernel would find that out too, but only after
 /// it has taken from all others what they can spare.
-pub(crate) fn check_available(asked: u64) -> Result<(), Error> {
+pub fn check_available(asked: u64) -> Result<(), Error> {
     let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_in(&text));
     match available {
         Some(free) if free < asked => Err(Error::NoNodeMemory { asked, available }),
@@ -44,7 +44,7 @@ fn available_in(text: &str) -> Option<u64> {
 
 /// The pages of the pool, by number.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub struct Pool {
     pages: Mutex<RangeAllocator<usize>>,
 }
 
@@ -68,7 +68,7 @@ impl Pool {
     }
 
     /// Returns the number of bytes that are not allocated.
-    pub(crate) fn free_bytes(&self) -> usize {
+    pub fn free_bytes(&self) -> usize {
         self.pages.lock().expect("no panic under the lock").total_available() * PAGE
     }
 }

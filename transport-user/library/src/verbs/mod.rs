@@ -10,7 +10,7 @@ pub(crate) mod datapath;
 pub(crate) mod grace;
 pub(crate) mod info;
 pub(crate) mod maps;
-pub(crate) mod memory;
+pub mod memory;
 pub(crate) mod nic_time;
 pub(crate) mod operation_error;
 pub(crate) mod poller;

@@ -126,7 +126,7 @@ pub struct DelayHistograms {
 
 impl DelayHistograms {
     /// Makes the histograms from the counts of all CPUs.
-    pub(crate) fn new<'a>(cpus: impl Iterator<Item = &'a DelayHistogram>, synchronised: bool) -> Self {
+    pub fn new<'a>(cpus: impl Iterator<Item = &'a DelayHistogram>, synchronised: bool) -> Self {
         let mut sums = Box::new([[0u64; BUCKETS]; DELAYS]);
         for cpu in cpus {
             for (sum, count) in sums.as_flattened_mut().iter_mut().zip(cpu.as_flattened()) {

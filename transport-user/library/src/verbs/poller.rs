@@ -17,16 +17,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The result of a poll of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub struct Look {
     /// Whether tasks wait, or operations are outstanding.
-    pub(crate) needed: bool,
+    pub needed: bool,
     /// Whether there were completions or other changes.
-    pub(crate) progress: bool,
+    pub progress: bool,
 }
 
 /// The handle of the poller thread.
 #[derive(Debug, Default)]
-pub(crate) struct Poller {
+pub struct Poller {
     thread: OnceLock<Thread>,
     parked: AtomicBool,
     stop: AtomicBool,
@@ -35,10 +35,7 @@ pub(crate) struct Poller {
 
 impl Poller {
     /// Starts the thread. It polls by `look`, and ends when that returns `None`.
-    pub(crate) fn start(
-        self: &Arc<Self>,
-        look: impl Fn() -> Option<Look> + Send + 'static,
-    ) -> Result<(), Error> {
+    pub fn start(self: &Arc<Self>, look: impl Fn() -> Option<Look> + Send + 'static) -> Result<(), Error> {
         let this = Arc::clone(self);
         let handle = std::thread::Builder::new().name("tiercel-poller".into()).spawn(move || this.run(&look));
         let handle = handle.map_err(|e| Error::system("start the poller thread", e))?;
@@ -48,7 +45,7 @@ impl Poller {
     }
 
     /// Wakes the thread if it is parked, because a task waits. The caller must make its wait visible first.
-    pub(crate) fn kick(&self) {
+    pub fn kick(&self) {
         fence(SeqCst);
         if self.parked.load(SeqCst)
             && let Some(thread) = self.thread.get()
@@ -58,7 +55,7 @@ impl Poller {
     }
 
     /// Ends the thread and waits for it.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stop.store(true, SeqCst);
         let handle = self.handle.lock().expect("no panic under the lock").take();
         let Some(handle) = handle else { return };

@@ -18,10 +18,10 @@ use transport_common::queues::{
 };
 use transport_common::transaction::CompletionCode;
 
-use crate::library::grace::{Quiescence, Ticket};
-use crate::library::operation_error::{OperationError, PostError};
 use crate::parameters::segmentation::Segments;
 use crate::parameters::ulp::Ulp;
+use crate::verbs::grace::{Quiescence, Ticket};
+use crate::verbs::operation_error::{OperationError, PostError};
 use transport_common::ulp::block::BLOCK_BYTES;
 
 /// Marks a `wr_id` that belongs to an operation of the library.
@@ -73,10 +73,13 @@ struct Receive {
 
 /// The use of the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Occupancy {
-    pub(crate) send: u32,
-    pub(crate) receive: u32,
-    pub(crate) completions: u32,
+pub struct Occupancy {
+    /// Send queue entries in use.
+    pub send: u32,
+    /// Receives posted.
+    pub receive: u32,
+    /// Completions that were not collected.
+    pub completions: u32,
     pub(crate) operations_waiting: usize,
     /// Bytes of user data of completed transactions.
     pub(crate) bytes_completed: u64,

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use transport_common::queues::{Queues as _, WorkFlags};
 
 use super::*;
-use crate::library::grace::tests::ByHand;
-use crate::library::memory::DEFAULT;
 use crate::parameters::segmentation::RdmaOperation;
+use crate::verbs::grace::tests::ByHand;
+use crate::verbs::memory::DEFAULT;
 
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
 const SEGMENT: u32 = 100;

@@ -6,13 +6,13 @@ use transport_common::ids::RKey;
 use transport_common::queues::{AccessFlags, REGIONS, Region};
 
 use crate::common::error::Error;
-use crate::library::info::{Access, RegionInfo};
-use crate::library::memory::Allocation;
-use crate::library::shared::Shared;
+use crate::verbs::info::{Access, RegionInfo};
+use crate::verbs::memory::Allocation;
+use crate::verbs::shared::Shared;
 
 /// The region table of this side.
 #[derive(Debug)]
-pub(crate) struct Regions {
+pub struct Regions {
     table: Mutex<Table>,
 }
 
@@ -28,7 +28,7 @@ struct Table {
 
 /// The choice of the key of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyChoice {
+pub enum KeyChoice {
     /// This one.
     Given(RKey),
     /// The next free one, from 1.
@@ -39,12 +39,12 @@ pub(crate) enum KeyChoice {
 
 impl Regions {
     /// Makes an empty table. The first key is 1 (D-84).
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self { table: Mutex::new(Table::new()) })
     }
 
     /// Registers `length` zeroed bytes.
-    pub(crate) fn register(
+    pub fn register(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         length: usize,
@@ -67,19 +67,18 @@ impl Regions {
     }
 
     /// Allocates `length` zeroed bytes that peers cannot access.
-    pub(crate) fn allocate(shared: &Arc<Shared>, length: usize) -> Result<MemoryRegion, Error> {
+    pub fn allocate(shared: &Arc<Shared>, length: usize) -> Result<MemoryRegion, Error> {
         let memory = Allocation::new(&shared.maps, &shared.pool, length)?;
         Ok(MemoryRegion { registration: None, memory: Arc::new(memory) })
     }
 
     /// Returns whether the key may be registered now. It may not while its last region is being removed.
-    #[cfg(test)]
-    pub(crate) fn is_free(&self, key: RKey) -> bool {
+    pub fn is_free(&self, key: RKey) -> bool {
         self.table.try_lock().is_ok_and(|table| table.check(key).is_ok())
     }
 
     /// Returns all regions, by slot.
-    pub(crate) fn all(&self) -> Vec<RegionInfo> {
+    pub fn all(&self) -> Vec<RegionInfo> {
         let table = self.table.lock().expect("no panic under the lock");
         table.slots.iter().flatten().copied().collect()
     }

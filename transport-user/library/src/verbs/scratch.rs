@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::common::error::Error;
-use crate::library::maps::Maps;
-use crate::library::memory::{Allocation, PAGE, Pool};
+use crate::verbs::maps::Maps;
+use crate::verbs::memory::{Allocation, PAGE, Pool};
 
 /// Size of a place, bytes.
 pub(crate) const WORD: usize = 8;

@@ -13,12 +13,15 @@ use super::user_placement::UserPlacement;
 /// The common part of a node's handles. It exists longer than the node itself if a handle of a region or a
 /// connection exists. The datapath is stopped by then.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) datapath: Arc<Datapath>,
+pub struct Shared {
+    /// The datapath.
+    pub datapath: Arc<Datapath>,
     /// Those of the datapath.
-    pub(crate) maps: Arc<Maps>,
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) poller: Arc<Poller>,
+    pub maps: Arc<Maps>,
+    /// The memory for regions.
+    pub pool: Arc<Pool>,
+    /// Polls the completion queues for tasks that wait.
+    pub poller: Arc<Poller>,
     /// Waits until no program copies data for a connection or a region that has ended.
     pub(crate) grace: Arc<dyn Quiescence>,
     /// Runs congestion control of connections that are placed in user space.
@@ -29,7 +32,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Makes the shared state of the handles of a datapath.
-    pub(crate) fn new(
+    pub fn new(
         datapath: Arc<Datapath>,
         grace: Arc<dyn Quiescence>,
         user_placement: Arc<dyn UserPlacement>,
@@ -47,7 +50,7 @@ impl Shared {
     }
 
     /// Returns whether the datapath is stopped.
-    pub(crate) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         self.datapath.is_down()
     }
 

@@ -253,7 +253,7 @@ mod tests {
     use transport_common::transaction::{RequestFlags, TargetRequest};
 
     use super::*;
-    use crate::library::maps::closed_connection;
+    use crate::verbs::maps::closed_connection;
 
     fn queues() -> Box<QueuePair> {
         bytemuck::zeroed_box()

@@ -6,7 +6,7 @@ use crate::common::error::Error;
 use crate::congestion::CongestionControl;
 
 /// Runs the algorithms of connections that are placed in user space.
-pub(crate) trait UserPlacement: Send + Sync + std::fmt::Debug {
+pub trait UserPlacement: Send + Sync + std::fmt::Debug {
     /// Runs the algorithm of the connection in `slot` from now on, if `control` places it in user space. Must be called
     /// before `control` is in force.
     fn assign(&self, slot: usize, cid: Cid, control: &CongestionControl) -> Result<(), Error>;

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tiercel::Error;
+use tiercel::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters, PROFILES};
 use transport_common::congestion::queues::EVENT_QUEUE_CAPACITY;
 use transport_common::congestion::settings::Placement;
 use transport_common::limits;
 
 use super::reader::{Reader, is_name};
-use crate::common::error::Error;
-use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters, PROFILES};
 use crate::node::rate_update::RateUpdateOptions;
 
 /// Profiles of a file by name.
@@ -135,8 +135,7 @@ mod tests {
 
     use super::super::NodeFile;
     use super::*;
-    use crate::congestion::AlgorithmChoice;
-    use crate::congestion::algorithms::tests::Named;
+    use tiercel::congestion::{Algorithm, AlgorithmChoice, EngineState, Event, Outcome, Prepared};
 
     const NODE: &str = "[node]\ninterface = \"veth0\"\naddress = \"10.7.0.1\"\n";
     const CONNECTION: &str = r#"
@@ -150,6 +149,18 @@ security  = { mode = "plaintext", tx_spi = 1, rx_spi = 2 }
 tx = { request_psn = 100, data_psn = 300, rsn = 1 }
 rx = { request_psn = 500, data_psn = 700, rsn = 1 }
 "#;
+
+    /// An algorithm that keeps everything as it is.
+    struct Mine;
+
+    impl Algorithm for Mine {
+        fn name(&self) -> &'static str {
+            "mine"
+        }
+        fn update(&self, event: &Event, _: &mut EngineState, _: &Prepared, outcome: &mut Outcome) {
+            outcome.carry_over(event);
+        }
+    }
 
     fn parse(rest: &str) -> NodeFile {
         NodeFile::parse(&format!("{NODE}{rest}")).unwrap_or_else(|wrong| panic!("{wrong:?}"))
@@ -181,7 +192,7 @@ rx = { request_psn = 500, data_psn = 700, rsn = 1 }
 
     #[test]
     fn an_algorithm_of_ones_own_is_known_by_its_name() {
-        let algorithms = Algorithms::new().with(Named("mine")).expect("a new name");
+        let algorithms = Algorithms::new().with(Mine).expect("a new name");
         let parse = |rest: &str| NodeFile::parse_with(&format!("{NODE}{rest}"), &algorithms);
         let file = parse(&format!(
             "[node.congestion]\nalgorithm = \"mine\"\n{CONNECTION}[connection.congestion]\nalgorithm = \"newreno\"\n\

@@ -50,6 +50,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tiercel::backend::{memory, smallest_mtu};
+use tiercel::congestion::{Algorithms, CongestionParameters};
+use tiercel::{LARGEST_MTU, Tuning};
 use toml::de::DeTable;
 
 mod congestion;
@@ -65,14 +68,10 @@ pub use node_tables::ReceiveOptions;
 pub use reader::{Complaint, is_name};
 use reader::{Complaints, LONGEST_NAME, Reader};
 
-use crate::congestion::{Algorithms, CongestionParameters};
 use crate::connection_manager::{DEFAULT_PATIENCE, Limits, PATIENCE};
-use crate::library::memory;
 use crate::node::engine::EngineOptions;
 use crate::node::options::NodeOptions;
 use crate::node::rate_update::RateUpdateOptions;
-use crate::parameters::open::Tuning;
-use crate::parameters::segmentation::{LARGEST_MTU, smallest_mtu};
 pub use crate::parameters::static_connection::{Security, StaticConnection};
 
 /// Default TCP port of the connection manager.

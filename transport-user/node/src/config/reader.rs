@@ -6,12 +6,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tiercel::backend::is_host;
+use tiercel::quantity::{format_duration, format_size, parse_duration, parse_size};
+use tiercel::{Mac, ScopedAddress};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
-
-use crate::common::mac::{Mac, is_host};
-use crate::common::scoped::ScopedAddress;
-use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 
 /// Longest name of a node, bytes. The path of its socket must fit 108 bytes.
 pub(super) const LONGEST_NAME: usize = 64;

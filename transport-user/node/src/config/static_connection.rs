@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use tiercel::{Tuning, Tunnel, Ulp};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::limits;
@@ -13,10 +14,7 @@ use transport_common::units::Picoseconds;
 use super::congestion::Names;
 use super::reader::Reader;
 use super::tuning;
-use crate::parameters::open::Tuning;
 use crate::parameters::static_connection::{Security, StaticConnection};
-use crate::parameters::tunnel::Tunnel;
-use crate::parameters::ulp::Ulp;
 
 /// Reads a table `[[connection]]`, the `number`th of the file. `own` is the node's address and interface.
 pub(super) fn read(

@@ -1,14 +1,11 @@
 //! Tests with good and bad node files. They also check the messages.
 
+use tiercel::{LocalCid, Mac, Tunnel, Ulp};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::units::Picoseconds;
 
 use super::*;
-use crate::common::mac::Mac;
-use crate::parameters::open::LocalCid;
-use crate::parameters::tunnel::Tunnel;
-use crate::parameters::ulp::Ulp;
 
 const GOOD: &str = r#"
 [node]
@@ -92,7 +89,7 @@ fn a_static_connection_is_opened_as_the_file_says() {
         (15, false, Some(Picoseconds(9).into()))
     );
     assert_eq!((open.tx, open.rx, open.ordered), (connection.tx, connection.rx, true));
-    assert_eq!((open.tuning, open.max_segment, open.vlan_tci), (crate::Tuning::default(), None, None));
+    assert_eq!((open.tuning, open.max_segment, open.vlan_tci), (tiercel::Tuning::default(), None, None));
 }
 
 /// The address that is written counts, unless the file says otherwise.

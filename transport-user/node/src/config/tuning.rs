@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use tiercel::Tuning;
+use tiercel::congestion::{CongestionControl, CongestionParameters};
 use transport_common::limits::{self, Limit};
 use transport_common::units::Fcwnd;
 
 use super::congestion::{self, Names};
 use super::reader::Reader;
-use crate::congestion::{CongestionControl, CongestionParameters};
-use crate::parameters::open::Tuning;
 
 /// Reads the tables `congestion` and `tuning` of a node or a connection. Fields that are absent come from `base`.
 pub(super) fn read_both(table: &mut Reader<'_, '_>, mut base: Tuning, names: &Names<'_>) -> Tuning {

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rand::Rng;
+use tiercel::backend::{is_host, max_segment};
+use tiercel::{Tuning, Tunnel, Ulp};
 use transport_common::connection::{DATA_WINDOW, Initial, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::security::RemoteTime;
@@ -16,12 +18,7 @@ use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
 use super::path_mtu::ProbeOffer;
 use super::session::DEFAULT_PATIENCE;
-use crate::common::mac::is_host;
-use crate::parameters::open::Tuning;
-use crate::parameters::segmentation::max_segment;
 use crate::parameters::static_connection::{Security, StaticConnection};
-use crate::parameters::tunnel::Tunnel;
-use crate::parameters::ulp::Ulp;
 
 /// Smallest MTU of an offer, bytes: the minimum of IPv6.
 pub(super) const LEAST_MTU: u32 = 1280;

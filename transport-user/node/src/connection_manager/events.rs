@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+pub use tiercel::status::Event;
 use tracing::{info, warn};
 
 use super::admission::Source;
@@ -48,15 +48,6 @@ pub(crate) enum Level {
     Note,
     /// Something failed.
     Warning,
-}
-
-/// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// Milliseconds since 1970.
-    pub time_ms: u64,
-    /// Text of the event.
-    pub text: String,
 }
 
 /// A bounded list of events. Each event is also logged.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use tiercel::Tuning;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use transport_common::ids::{Cid, RKey};
@@ -17,7 +18,6 @@ use super::path_search::{probe_socket, search_from_here};
 use super::proof;
 use super::round_trip::round_trip_of;
 use super::{Shared, establish, socket_address};
-use crate::parameters::open::Tuning;
 
 /// A connection that this end has opened. Dropping it closes the connection, unless the handshake has succeeded.
 pub(super) struct Opened<'a, H: Host> {

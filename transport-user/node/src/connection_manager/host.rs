@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use tiercel::Mac;
 use transport_common::ids::{Cid, RKey};
 
 use super::agreement::Agreement;
@@ -11,7 +12,6 @@ use super::message::RegionAdvertisement;
 use super::path_watch::PathState;
 use super::proof::Proof;
 use super::security_watch::Refusals;
-use crate::common::mac::Mac;
 
 /// A node as the connection manager uses it. Every method except [`Host::next_hop`] and [`Host::prove`] returns without
 /// waiting for the network.

@@ -10,6 +10,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+pub use tiercel::control::request::Via;
+pub use tiercel::status::RegionAdvertisement;
+use tiercel::{Mac, Tunnel, Ulp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use transport_common::queues::REGIONS;
@@ -17,9 +20,6 @@ use transport_common::queues::REGIONS;
 use super::path_mtu::ProbeOffer;
 use super::proof::Proof;
 use super::smaller_mtu::SmallerMtu;
-use crate::common::mac::Mac;
-use crate::parameters::tunnel::Tunnel;
-use crate::parameters::ulp::Ulp;
 
 /// Name of the protocol in `Hello`.
 pub const PROTOCOL: &str = "tiercel-connection-manager";
@@ -200,33 +200,6 @@ pub enum SecurityOffer {
         /// SPI that the peer writes into packets to this end, not 0.
         spi: u32,
     },
-}
-
-/// A registered region as the peer sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RegionAdvertisement {
-    /// Name of the region, if it has one.
-    pub name: Option<String>,
-    /// R_Key of the region.
-    pub rkey: u32,
-    /// Length of the region, bytes.
-    pub length: u64,
-    /// Access rights, bits of [`transport_common::queues::AccessFlags`].
-    pub access: u32,
-}
-
-/// The operation that carries the content of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Via {
-    /// The source WRITEs into the sink's memory.
-    Write,
-    /// The sink READs the source's memory.
-    Read,
-    /// The source SENDs into receives that the sink has posted.
-    Send,
 }
 
 /// The steps of a file transfer. Falcon carries the content, never these messages.

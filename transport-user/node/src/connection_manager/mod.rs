@@ -18,6 +18,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tiercel::Tuning;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -84,7 +85,6 @@ use session::{Mtus, Session, farewell};
 
 use crate::common::mutex::lock;
 use crate::common::open_files;
-use crate::parameters::open::Tuning;
 
 /// Length of the queue of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;

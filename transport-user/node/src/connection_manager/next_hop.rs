@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use tiercel::Mac;
+use tiercel::backend::is_host;
 use transport_common::ids::Cid;
 
 use super::Shared;
@@ -16,7 +18,6 @@ use super::admission::Source;
 use super::events::{Level, Origin};
 use super::host::Host;
 use super::path_watch::PathState;
-use crate::common::mac::{Mac, is_host};
 
 /// What was compared.
 #[derive(Default)]

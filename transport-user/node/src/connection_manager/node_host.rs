@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
+use tiercel::{Access, CidReservation, ConnectionInfo, ConnectionState, Error, LocalCid, Mac, MemoryRegion};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 use transport_common::connection::Statistics;
@@ -23,9 +24,7 @@ use super::message::RegionAdvertisement;
 use super::path_watch::PathState;
 use super::proof::Proof;
 use super::security_watch::Refusals;
-use crate::{
-    Access, CidReservation, ConnectionInfo, ConnectionState, Error, LocalCid, Mac, MemoryRegion, Node,
-};
+use crate::Node;
 
 /// The host by which a [`super::ConnectionManager`] opens connections of a node. Clones refer to the same host.
 #[derive(Clone, Debug)]
@@ -199,8 +198,8 @@ impl Host for NodeHost {
     }
 
     fn regions(&self) -> Vec<RegionAdvertisement> {
-        let offered = |region: &crate::RegionInfo| region.access != Access::LOCAL;
-        let advertise = |region: crate::RegionInfo| RegionAdvertisement {
+        let offered = |region: &tiercel::RegionInfo| region.access != Access::LOCAL;
+        let advertise = |region: tiercel::RegionInfo| RegionAdvertisement {
             name: self.region_name(region.key),
             rkey: region.key.0,
             length: region.length,

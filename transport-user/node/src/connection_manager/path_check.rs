@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use tiercel::Tuning;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 use transport_common::wire::udp::FALCON_UDP_PORT;
@@ -17,7 +18,6 @@ use super::path_watch::{Heard, Stall};
 use super::session::{Session, farewell};
 use super::smaller_mtu::{MtuOf, SmallerMtu, Source, go_on};
 use super::{Shared, lock, socket_address};
-use crate::parameters::open::Tuning;
 
 /// Time between two searches of one end that found nothing new.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -242,7 +242,7 @@ async fn search<H: Host>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::CongestionControl;
+    use tiercel::congestion::CongestionControl;
 
     /// The interface may change after the session is known, and before it is served.
     #[tokio::test]

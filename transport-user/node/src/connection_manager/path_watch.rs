@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tiercel::Mac;
 use tokio::time::{MissedTickBehavior, interval};
 use transport_common::ids::Cid;
 use transport_common::wire::udp::FALCON_UDP_PORT;
@@ -19,7 +20,6 @@ use super::events::{Level, Origin};
 use super::host::Host;
 use super::next_hop::NextHops;
 use super::{Shared, lock};
-use crate::common::mac::Mac;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);

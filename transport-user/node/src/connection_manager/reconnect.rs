@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+pub use tiercel::status::Reconnecting;
 use tokio::task::AbortHandle;
 use transport_common::ids::Cid;
 
@@ -22,21 +22,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Lost connections whose successors are remembered.
 const REMEMBERED: usize = 256;
-
-/// A lost connection that is being set up again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reconnecting {
-    /// CID that the lost connection had.
-    pub cid: u32,
-    /// The peer's connection manager.
-    pub peer: SocketAddr,
-    /// Seconds since the connection was lost.
-    pub since_s: u64,
-    /// Attempts that have failed.
-    pub attempts: u64,
-    /// Why the last one failed.
-    pub error: Option<String>,
-}
 
 /// The lost connections.
 #[derive(Debug, Default)]

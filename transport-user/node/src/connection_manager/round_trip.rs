@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Returns the smoothed round trip time of a TCP connection, or `None` if the kernel has not measured it.
 ///
 /// An application that opens a static connection and has a TCP connection to the peer passes it to
-/// [`Tuning::for_round_trip`](crate::Tuning::for_round_trip).
+/// [`Tuning::for_round_trip`](tiercel::Tuning::for_round_trip).
 pub fn round_trip_of(stream: &impl AsFd) -> Option<Duration> {
     // SAFETY: all zero bytes are a valid value of this plain struct.
     let mut info: libc::tcp_info = unsafe { zeroed() };

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use tiercel::status::SessionInfo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -36,30 +36,6 @@ pub(super) const GOING_DOWN: &str = "its node goes down";
 
 /// Capacity of the queue of messages to send, per session. If the queue is full, the sender waits.
 pub(super) const OUTGOING: usize = 64;
-
-/// Information about a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionInfo {
-    /// This end's CID.
-    pub local_cid: u32,
-    /// The peer's CID.
-    pub peer_cid: u32,
-    /// The peer's address of the TCP connection.
-    pub peer: SocketAddr,
-    /// Whether this end is the connecting end.
-    pub connected_here: bool,
-    /// Time in milliseconds after which the peer counts as dead if nothing of it arrives.
-    pub patience_ms: u64,
-    /// Whether this end sets the connection up again when it is lost.
-    pub reconnects: bool,
-    /// IP MTU that both ends use, bytes.
-    pub mtu: u32,
-    /// Largest IP packet that crosses the path in both directions, bytes, up to the MTU of the interfaces. `None` if it was
-    /// not found: the peer does not search, or no probe arrived.
-    pub path_mtu: Option<u32>,
-    /// Regions that the peer has registered for access by peers.
-    pub peer_regions: Vec<RegionAdvertisement>,
-}
 
 /// A session of the manager.
 pub(super) struct Session {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tiercel::{Mac, Tunnel, Ulp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use transport_common::ids::RKey;
 use transport_common::queues::{AccessFlags, CONNECTIONS};
@@ -13,10 +14,7 @@ use transport_common::units::Picoseconds;
 
 use super::message::{read_message, write_message};
 use super::*;
-use crate::common::mac::Mac;
 use crate::config::StaticConnection;
-use crate::parameters::tunnel::Tunnel;
-use crate::parameters::ulp::Ulp;
 
 mod floods;
 mod hostile;

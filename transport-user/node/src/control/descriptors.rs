@@ -1,31 +1,18 @@
 //! Open files that cross the control socket with a request (`SCM_RIGHTS`). The client opens a file, so its path means what
 //! it means to the client, and the client needs the right to open it.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use nix::cmsg_space;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
 /// Most descriptors of a request.
 const MOST: usize = 2;
-
-/// Sends bytes, and a descriptor with the first of them. Returns the number of bytes that were sent.
-pub(super) async fn send(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
-    let files = [file.as_raw_fd()];
-    let send = || {
-        let rights = [ControlMessage::ScmRights(&files)];
-        let sent =
-            sendmsg::<()>(stream.as_raw_fd(), &[IoSlice::new(bytes)], &rights, MsgFlags::MSG_NOSIGNAL, None);
-        Ok(sent?)
-    };
-    stream.async_io(Interest::WRITABLE, send).await
-}
 
 /// The receiving half of a stream. Keeps the descriptors that come with the bytes.
 #[derive(Debug)]

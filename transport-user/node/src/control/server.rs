@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tiercel::control::{Envelope, Failure, FailureKind, Progress, Reply, Request, VERSION, read_line};
+use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -17,7 +18,6 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
 use super::descriptors::Receiver;
-use super::protocol::{Envelope, Failure, FailureKind, LARGEST_LINE, Progress, Reply, Request, VERSION};
 use crate::common::open_files;
 
 /// Clients that are served at the same time. Further clients wait.
@@ -148,22 +148,6 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Resu
             }
         };
         answer(&handler, (request, files), &mut from_client, &mut to_client).await?;
-    }
-}
-
-/// Reads one line and returns it without its end, or `None` at the end of the stream.
-///
-/// # Errors
-/// Reading fails, the line is longer than [`LARGEST_LINE`], or the stream ends within the line.
-pub(crate) async fn read_line(
-    stream: &mut (impl AsyncBufReadExt + Unpin),
-) -> std::io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    (&mut *stream).take(LARGEST_LINE as u64 + 1).read_until(b'\n', &mut line).await?;
-    match line.pop() {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(line)),
-        Some(_) => Err(std::io::Error::other("a line is too long or was cut off")),
     }
 }
 

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tiercel::control::{
+    Call, Client, ClientError, Failure, FailureKind, Reply, Request, SocketError, find, request,
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;

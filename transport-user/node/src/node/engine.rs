@@ -15,13 +15,12 @@ use nix::sys::pthread::pthread_self;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
+use tiercel::Error;
+use tiercel::backend::{Datapath, Poller};
+pub use tiercel::status::{EngineMode, EngineState, EngineStatus};
 use transport_common::shard::SLEEPERS_SLACK;
 use transport_common::units::Picoseconds;
 
-use crate::common::error::Error;
-use crate::library::datapath::Datapath;
-use crate::library::poller::Poller;
 use crate::node::interrupt::Interrupt;
 use crate::node::xdp::object::WakeRing;
 
@@ -53,17 +52,6 @@ const LATE: Duration = Duration::from_nanos(SLEEPERS_SLACK.as_nanos() * 3 / 4);
 const RARE_WORK: u64 = 8;
 /// Interval at which a stopping engine is interrupted again, in case a signal came just before it entered its run.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(1);
-
-/// Whether the engine keeps a CPU busy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineMode {
-    /// The engine never sleeps. This has the lowest latency, and uses one CPU fully.
-    Busy,
-    /// The engine sleeps while there is nothing to send. A doorbell wakes it.
-    #[default]
-    Sleeping,
-}
 
 /// Options of the engine thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,39 +117,6 @@ impl EngineOptions {
         // A separate thread tries it, so that the calling thread is not bound.
         std::thread::scope(|scope| scope.spawn(|| pin(self.cpu)).join()).expect("it does not panic")
     }
-}
-
-/// The state of the engine thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineState {
-    /// The thread is in a live run.
-    Running,
-    /// The thread waits for its doorbell.
-    Sleeping,
-    /// The thread was stopped.
-    Stopped,
-    /// The thread cannot go on, for this reason. The node must be brought down and up again.
-    Failed(String),
-}
-
-/// The status of the engine thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EngineStatus {
-    /// Busy or sleeping.
-    pub mode: EngineMode,
-    /// The CPU to which the thread is bound, if any.
-    pub cpu: Option<usize>,
-    /// Frames that the kernel passes to the engine at a time now.
-    pub batch: u32,
-    /// State of the thread.
-    pub state: EngineState,
-    /// Frames that the kernel passed to the engine in total.
-    pub frames: u64,
-    /// Frames since the engine last had work.
-    pub idle_frames: u64,
-    /// Number of times that the wire program woke the engine.
-    pub wakeups: u64,
 }
 
 #[derive(Debug, Default)]

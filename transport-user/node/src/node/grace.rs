@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::common::error::Error;
-use crate::library::grace::{Quiescence, Ticket};
+use tiercel::Error;
+use tiercel::backend::{Quiescence, Ticket};
 
 /// Time to sleep if the kernel refuses to wait. This is far longer than a program runs.
 const IN_PLACE_OF_A_WAIT: Duration = Duration::from_millis(500);

@@ -2,30 +2,20 @@
 //! period passes, and then it is free. These tests have the maps of the kernel, and grace periods of their own.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aya::Ebpf;
+use tiercel::backend::{Cids, Connections, Core, Datapath, KeyChoice, Quiescence, Regions, Shared, Ticket};
+use tiercel::congestion::Algorithms;
+use tiercel::{Access, Device, Error, Mac, OpenConnection};
 use transport_common::connection::State;
 use transport_common::ids::{Cid, RKey};
 use transport_common::queues::NodeConfig;
 
-use crate::common::error::Error;
-use crate::common::mac::Mac;
-use crate::congestion::Algorithms;
-use crate::library::connections::{Connections, Core};
-use crate::library::datapath::Datapath;
-use crate::library::grace::tests::ByHand;
-use crate::library::grace::{Quiescence, Ticket};
-use crate::library::info::Access;
-use crate::library::region::{KeyChoice, Regions};
-use crate::library::shared::Shared;
 use crate::node::rate_update::{RateUpdate, RateUpdateOptions};
 use crate::node::xdp::loader::Loaded;
-use crate::parameters::cid::Cids;
-use crate::parameters::device::Device;
-use crate::parameters::open::OpenConnection;
 
 /// Index of the loopback interface, which every network namespace has. Nothing is attached to it.
 const LOOPBACK: u32 = 1;
@@ -35,7 +25,8 @@ type Look = Box<dyn FnMut() + Send>;
 /// Grace periods that the test ends. The test looks at the node whenever one is requested or waited for.
 #[derive(Default)]
 struct Watched {
-    periods: ByHand,
+    requested: AtomicU64,
+    passed: AtomicU64,
     waits: AtomicU32,
     look: Mutex<Option<Look>>,
 }
@@ -70,11 +61,11 @@ impl Quiescence for Watched {
 
     fn begin(&self) -> Ticket {
         self.look();
-        self.periods.begin()
+        Ticket(self.requested.fetch_add(1, SeqCst) + 1)
     }
 
     fn has_passed(&self, ticket: Ticket) -> bool {
-        self.periods.has_passed(ticket)
+        self.passed.load(SeqCst) >= ticket.0
     }
 }
 
@@ -85,7 +76,7 @@ fn node() -> (Arc<Shared>, Arc<Watched>, Ebpf) {
         ipv6: [0; 2],
         ipv4: 1,
         interface_index: LOOPBACK,
-        memory: crate::library::memory::DEFAULT,
+        memory: tiercel::backend::memory::DEFAULT,
     };
     let (object, maps) = Loaded::load(config, false, false).expect("root may load programs").unattached();
     let grace = Arc::new(Watched::default());
@@ -141,7 +132,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
         mtu: 1500,
         interface_mtu: 1500,
         max_segment: 1024,
-        memory: crate::library::memory::DEFAULT,
+        memory: tiercel::backend::memory::DEFAULT,
         address,
         carrier: true,
         addresses: vec![address],
@@ -178,7 +169,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
         assert_eq!(grace.count(), 1, "one period is enough");
         assert!(is_in_use() && connections.get(Cid(7)).is_some(), "a program may still use the slot");
     }
-    grace.periods.pass();
+    grace.passed.store(grace.requested.load(SeqCst), SeqCst);
     connections.look();
     assert!(!is_in_use() && connections.get(Cid(7)).is_none());
 }

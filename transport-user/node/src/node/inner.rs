@@ -4,28 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
+use tiercel::Error;
+use tiercel::backend::{Cids, Connections, Quiescence, Regions, Shared};
+use tiercel::status::Pools;
 use tokio::sync;
 use transport_common::counters::Counter;
 use transport_common::queues::{CELLS, CONNECTIONS, REGIONS};
 
-use crate::common::error::Error;
-use crate::library::connections::Connections;
-use crate::library::grace::Quiescence;
-use crate::library::region::Regions;
-use crate::library::shared::Shared;
 use crate::node::engine::{Engine, EngineState};
 use crate::node::grace::GracePeriods;
+use crate::node::instruments::Instruments;
 use crate::node::interface::gro::GroOn;
 use crate::node::interface::link::Link;
 use crate::node::interface::netlink::Netlink;
 use crate::node::rate_update::RateUpdate;
 use crate::node::receive_timestamps::Stamping;
-use crate::node::telemetry::Pools;
 use crate::node::watch::{Lost, Watch, Watched};
 use crate::node::xdp::attach_mode::AttachMode;
 use crate::node::xdp::loader::Attachment;
 use crate::node::xdp::transmit::CurrentWay;
-use crate::parameters::cid::Cids;
 
 /// What all clones of a node share.
 #[derive(Debug)]
@@ -33,6 +30,7 @@ pub(super) struct Inner {
     pub(super) link: Link,
     pub(super) attach: AttachMode,
     pub(super) shared: Arc<Shared>,
+    pub(super) instruments: Arc<Instruments>,
     pub(super) grace: Arc<GracePeriods>,
     pub(super) rate_update: Arc<RateUpdate>,
     pub(super) netlink: Netlink,
@@ -59,7 +57,7 @@ pub(super) struct Running {
 
 impl Inner {
     pub(super) fn counters(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let value = |counter: &Counter| Ok((counter.name().to_owned(), self.shared.maps.counter(*counter)?));
+        let value = |counter: &Counter| Ok((counter.name().to_owned(), self.instruments.counter(*counter)?));
         Counter::ALL.iter().map(value).collect()
     }
 

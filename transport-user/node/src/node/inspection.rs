@@ -2,18 +2,15 @@
 
 use std::net::IpAddr;
 
+use tiercel::backend::{max_segment, memory, node_mtu, smallest_mtu};
+use tiercel::{Device, Error, LARGEST_MTU, Mac};
 use transport_common::datapath::{mac_word, words};
 use transport_common::queues::NodeConfig;
 
 use super::options::{NATIVE_MTU, NodeOptions};
-use crate::common::error::Error;
-use crate::common::mac::Mac;
-use crate::library::memory;
 use crate::node::interface::netlink::{Interface, Netlink};
 use crate::node::interface::own_address;
 use crate::node::xdp::attach_mode::AttachMode;
-use crate::parameters::device::Device;
-use crate::parameters::segmentation::{LARGEST_MTU, max_segment, node_mtu, smallest_mtu};
 
 /// Checks that a node can run on the interface. Returns the interface and the description of the device.
 pub(super) fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), Error> {
@@ -86,12 +83,30 @@ pub(super) fn node_config(device: &Device) -> NodeConfig {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A device for tests.
+    pub(in crate::node) fn device() -> Device {
+        let address = "10.7.0.1".parse().expect("an address");
+        Device {
+            interface: "veth0".to_owned(),
+            index: 2,
+            kind: Some("veth".to_owned()),
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            mtu: 3390,
+            interface_mtu: 3498,
+            max_segment: 3264,
+            memory: memory::DEFAULT,
+            address,
+            carrier: true,
+            addresses: vec![address],
+        }
+    }
 
     #[test]
     fn the_datapath_learns_one_address() {
-        let mut device = crate::parameters::device::tests::device();
+        let mut device = device();
         let config = node_config(&device);
         assert_eq!(
             (config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index),

@@ -10,8 +10,8 @@ use std::mem;
 use std::sync::Mutex;
 
 use libc::{c_int, pthread_t};
+use tiercel::Error;
 
-use crate::common::error::Error;
 use crate::common::mutex::lock;
 
 /// Number of engines per signal.

@@ -5,37 +5,30 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
+use tiercel::backend::{
+    Cids, Connections, Core, Datapath, KeyChoice, Quiescence, Regions, Shared, UserPlacement,
+};
+use tiercel::congestion::{Algorithm, AlgorithmChoice, Algorithms};
+use tiercel::status::NodeStats;
+use tiercel::{
+    Access, CidReservation, Connection, ConnectionInfo, DelayHistograms, Device, Error, LocalCid, Mac,
+    MemoryRegion, OpenConnection, RegionInfo,
+};
 use tokio::sync;
 use transport_common::counters::Counter;
 use transport_common::ids::{Cid, RKey};
 
-use crate::common::error::Error;
-use crate::common::mac::Mac;
-use crate::congestion::{Algorithm, AlgorithmChoice, Algorithms};
-use crate::library::connection::Connection;
-use crate::library::connections::{Connections, Core};
-use crate::library::datapath::Datapath;
-use crate::library::grace::Quiescence;
-use crate::library::info::{Access, ConnectionInfo, RegionInfo};
-use crate::library::nic_time::DelayHistograms;
-use crate::library::region::{KeyChoice, MemoryRegion, Regions};
-use crate::library::shared::Shared;
-use crate::library::user_placement::UserPlacement;
 use crate::node::engine::{Engine, EngineStatus};
 use crate::node::interface::gro::GroOn;
 use crate::node::interface::link::Link;
 use crate::node::interface::netlink::{Interface, Netlink};
 use crate::node::rate_update::{RateUpdate, RateUpdateStatus};
 use crate::node::receive_timestamps::{Plan, ReceiveTimestamps};
-use crate::node::telemetry::NodeStats;
 use crate::node::trace::{TraceOptions, Tracing};
 use crate::node::watch::{Lost, Watch};
 use crate::node::xdp::attach_mode::AttachMode;
 use crate::node::xdp::loader::{self, Loaded};
 use crate::node::xdp::transmit::Transmit;
-use crate::parameters::cid::{CidReservation, Cids};
-use crate::parameters::device::Device;
-use crate::parameters::open::{LocalCid, OpenConnection};
 
 pub(crate) mod engine;
 pub(crate) mod grace;
@@ -43,12 +36,12 @@ pub(crate) mod grace;
 mod grace_order_tests;
 mod inner;
 mod inspection;
+mod instruments;
 pub(crate) mod interface;
 mod interrupt;
 pub(crate) mod options;
 pub mod rate_update;
 pub(crate) mod receive_timestamps;
-pub(crate) mod telemetry;
 pub(crate) mod trace;
 pub(crate) mod watch;
 pub(crate) mod xdp;
@@ -123,7 +116,8 @@ impl Node {
         let link = Link::new(device, options.mtu, veth && options.attach == AttachMode::Generic)?;
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
-        let (attachment, maps, wake) = loaded.attach(interface, options.attach, options.transmit)?;
+        let (attachment, (maps, instruments), wake) =
+            loaded.attach(interface, options.attach, options.transmit)?;
         // One frame shows whether the kernel supports live frames.
         bpf_call::run_live(wire.as_fd(), 1, 1, bpf_call::LIVE_FRAME_BYTES).map_err(Error::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {
@@ -146,6 +140,7 @@ impl Node {
                 link,
                 attach: options.attach,
                 shared,
+                instruments: Arc::new(instruments),
                 grace,
                 rate_update,
                 netlink,
@@ -393,7 +388,7 @@ impl Node {
     /// [`Error::NodeDown`], [`Error::System`].
     pub fn receive_timestamps(&self) -> Result<ReceiveTimestamps, Error> {
         let running = self.inner.running.lock().expect("no panic under the lock");
-        running.as_ref().ok_or(Error::NodeDown)?.stamping.status(&self.inner.shared.maps)
+        running.as_ref().ok_or(Error::NodeDown)?.stamping.status(&self.inner.instruments)
     }
 
     /// Returns the status of the rate update engine in user space.
@@ -415,12 +410,12 @@ impl Node {
             let running = self.inner.running.lock().expect("no panic under the lock");
             Arc::downgrade(&running.as_ref().ok_or(Error::NodeDown)?.attachment)
         };
-        Tracing::start(options, &self.inner.shared, attachment)
+        Tracing::start(options, &self.inner.shared, &self.inner.instruments, attachment)
     }
 
     /// Returns one counter of the datapath.
     pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
-        self.inner.shared.maps.counter(counter)
+        self.inner.instruments.counter(counter)
     }
 
     /// Returns the counters, the use of the pools, and sums over all connections.
@@ -430,7 +425,6 @@ impl Node {
     pub fn stats(&self) -> Result<NodeStats, Error> {
         let inner = &self.inner;
         let counters = inner.counters()?;
-        let maps = &inner.shared.maps;
         let mut pools = inner.pools();
         for core in inner.connections.all() {
             let occupancy = core.occupancy();
@@ -447,7 +441,7 @@ impl Node {
             transmit: self.transmit()?,
             engine: self.engine()?,
             rate_update: inner.rate_update.status(&counters),
-            delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
+            delays: DelayHistograms::new(inner.instruments.delays()?.iter(), synchronised),
             counters,
             pools,
             connections: inner.connections.statistics(&inner.shared)?,
@@ -470,7 +464,7 @@ const _: () = {
     handle::<Node>();
     handle::<Connection>();
     handle::<MemoryRegion>();
-    handle::<crate::library::completion::CompletionQueue>();
+    handle::<tiercel::CompletionQueue>();
 };
 
 #[cfg(test)]

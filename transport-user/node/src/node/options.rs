@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::congestion::Algorithms;
-use crate::library::memory;
+use tiercel::backend::memory;
+use tiercel::congestion::Algorithms;
+
 use crate::node::engine::EngineOptions;
 use crate::node::rate_update::RateUpdateOptions;
 use crate::node::xdp::attach_mode::AttachMode;
@@ -19,8 +20,8 @@ pub struct NodeOptions {
     pub interface: String,
     /// The node's address, IPv4 or IPv6.
     pub address: IpAddr,
-    /// IP MTU to use, bytes, at most [`LARGEST_MTU`](crate::LARGEST_MTU). `None` stands for the interface's MTU, or
-    /// [`LARGEST_MTU`](crate::LARGEST_MTU) if that is smaller.
+    /// IP MTU to use, bytes, at most [`LARGEST_MTU`](tiercel::LARGEST_MTU). `None` stands for the interface's MTU, or
+    /// [`LARGEST_MTU`](tiercel::LARGEST_MTU) if that is smaller.
     pub mtu: Option<u32>,
     /// Bytes of memory that the node's regions share, 256 MiB to 64 GiB, rounded up to a multiple of
     /// 16 MiB. The kernel takes them from the machine when the node comes up.

@@ -11,8 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::common::error::Error;
-use crate::common::mac::Mac;
+use tiercel::{Error, Mac};
 
 /// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(250);

@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::hex::Hex;
-use crate::connection_manager::{Event, ManagerStatistics, Reconnecting, SessionInfo, Via};
-use crate::node::rate_update::RateUpdateStatus;
-use crate::{
-    AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
-    TraceReport, Transactions, Transmit, describe,
+use super::request::Via;
+use crate::parameters::device::Device;
+use crate::status::{
+    AttachMode, EngineStatus, Event, ManagerStatistics, NodeStats, Pools, RateUpdateStatus,
+    ReceiveTimestamps, Reconnecting, SessionInfo, TraceReport, Transmit,
 };
+use crate::verbs::info::{ConnectionInfo, RegionInfo};
+use crate::verbs::operation_error::describe;
+use crate::verbs::transactions::Transactions;
 
 /// The configuration and the state of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

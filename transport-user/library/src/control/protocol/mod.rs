@@ -5,6 +5,10 @@
 //! them. A test compares it with the types.
 
 use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+
+use crate::common::error::Error;
+use crate::verbs::operation_error::OperationError;
 
 pub mod answer;
 mod hex;
@@ -97,5 +101,44 @@ impl Failure {
     /// Makes a failure for an invalid request.
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(FailureKind::Invalid, text)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match error {
+            Error::System { .. } | Error::NodeDown | Error::NotPermitted { .. } => FailureKind::Node,
+            Error::TraceFile { .. } => FailureKind::File,
+            Error::EndedMeanwhile(_) => FailureKind::Connect,
+            _ => FailureKind::Invalid,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Self {
+        let text = error.to_string();
+        match error {
+            OperationError::Completion { code, ulp_code } => {
+                Self { kind: FailureKind::Operation, text, status: Some(code), ulp_code: Some(ulp_code) }
+            }
+            OperationError::Closed => Self::new(FailureKind::Connect, text),
+            _ => Self::invalid(text),
+        }
+    }
+}
+
+/// Reads one line and returns it without its end, or `None` at the end of the stream.
+///
+/// # Errors
+/// Reading fails, the line is longer than [`LARGEST_LINE`], or the stream ends within the line.
+pub async fn read_line(stream: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    (&mut *stream).take(LARGEST_LINE as u64 + 1).read_until(b'\n', &mut line).await?;
+    match line.pop() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) => Err(std::io::Error::other("a line is too long or was cut off")),
     }
 }

@@ -13,25 +13,23 @@ use serde_json::Value;
 use transport_common::ids::{Cid, RKey};
 
 use super::answer::{self, Completed, ReceiveLimits, ReceiveState, TraceEnd, TraceState};
-use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right};
+use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right, Via};
 use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request, VERSION};
 use crate::congestion::{CongestionChange, CongestionInfo};
-use crate::connection_manager::{
-    Event, ManagerStatistics, Reconnecting, RegionAdvertisement, SessionInfo, Via,
-};
-use crate::library::statistics::ConnectionStatistics;
-use crate::node::rate_update::{
-    AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus,
-};
 use crate::parameters::device::tests::device;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
+use crate::status::{
+    AdmissionInfo, AttachMode, CardClock, EngineMode, EngineState, EngineStatus, Event, EventQueueInfo,
+    FailedAlgorithm, ManagerStatistics, NodeStats, Pools, RateUpdateState, RateUpdateStatus,
+    ReceiveTimestamps, Reconnecting, RegionAdvertisement, SessionInfo, StampedPackets, TimestampSource,
+    TraceReport, Transmit,
+};
+use crate::verbs::statistics::ConnectionStatistics;
 use crate::{
-    Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
-    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, InitiatorState, InitiatorTransaction, Mac,
-    NodeStats, PathInfo, Pools, QueueInfo, ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets,
-    TargetState, TargetTransaction, TargetWait, TimestampSource, TraceReport, TransactionKind, Transactions,
-    Transmit, TransmitWindowInfo,
+    Access, Bucket, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo, DelayStats, DelaysInfo,
+    InitiatorState, InitiatorTransaction, Mac, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
+    TargetState, TargetTransaction, TargetWait, TransactionKind, Transactions, TransmitWindowInfo,
 };
 
 const SCHEMA: &str = include_str!("schema.txt");

@@ -64,11 +64,7 @@ async fn the_smaller_direction_of_a_path_decides() {
         let Message::Accept { offer, path_mtu } = answer else { panic!("{answer:?}") };
         assert_eq!((offer.mtu, path_mtu), (agreed, Some(agreed)), "{carries} there, {path} back");
         // The fake node says 1400 for its own MTU of 1500. Below that, the segment follows the path.
-        let segment = if agreed == 1500 {
-            1400
-        } else {
-            crate::parameters::segmentation::max_segment(agreed, false, 0)
-        };
+        let segment = if agreed == 1500 { 1400 } else { tiercel::backend::max_segment(agreed, false, 0) };
         assert_eq!(offer.max_segment, segment);
         assert!(arrived <= 256, "{arrived} probes");
     }

@@ -54,7 +54,7 @@ async fn rack_tlp_needs_both_offers() {
     let own = Offer { rack_tlp: true, ..offer_by_hand() };
     for (theirs, both) in [(false, false), (true, true)] {
         let peer = Offer { rack_tlp: theirs, ..offer_by_hand() };
-        let agreement = agree(&own, &peer, RIGHT.parse().unwrap(), crate::Tuning::DEFAULT).unwrap();
+        let agreement = agree(&own, &peer, RIGHT.parse().unwrap(), tiercel::Tuning::DEFAULT).unwrap();
         assert_eq!(agreement.connection.tuning.rack_tlp, both);
     }
 }

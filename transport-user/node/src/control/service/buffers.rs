@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::protocol::answer::Content;
-use super::super::protocol::request::{Data, Place};
-use super::super::protocol::{Failure, FailureKind, Hex, INLINE_LIMIT};
+use tiercel::MemoryRegion;
+use tiercel::control::answer::Content;
+use tiercel::control::request::{Data, Place};
+use tiercel::control::{Failure, FailureKind, Hex, INLINE_LIMIT};
+
 use super::disk::{FileSystem, Pulse, Who};
 use super::transfer::{READ_FIRST, Trouble, kind, read_whole};
 use super::{NodeService, absolute};
-use crate::MemoryRegion;
 
 /// Size of the pieces in which files are copied, bytes.
 const PIECE: usize = 1 << 20;

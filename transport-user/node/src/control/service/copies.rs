@@ -6,13 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tiercel::control::answer::Copied;
+use tiercel::control::request::{self, CopyDirection};
+use tiercel::control::{Failure, tree};
 use transport_common::ids::Cid;
 
-use super::super::protocol::Failure;
-use super::super::protocol::answer::Copied;
-use super::super::protocol::request::{self, CopyDirection};
 use super::super::server::ProgressSender;
-use super::super::tree;
 use super::disk::Who;
 use super::inbox::Inbox;
 use super::link::Link;

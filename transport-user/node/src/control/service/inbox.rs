@@ -8,9 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::super::file_name::{is_file_name, is_part};
-use super::super::protocol::answer::ReceiveLimits;
-use super::super::tree::{self, Entry, Kind, LONGEST_LIST};
+use tiercel::control::answer::ReceiveLimits;
+use tiercel::control::file_name::{is_file_name, is_part};
+use tiercel::control::tree::{self, Entry, Kind, LONGEST_LIST};
+
 use super::disk::{FileSystem, Pulse};
 use super::transfer::{Place, Trouble, kind};
 use crate::common::mutex::lock;

@@ -1,12 +1,12 @@
 //! The interface to a connection of the node that file transfers use.
 
+use tiercel::control::Failure;
+use tiercel::{Access, Connection, MemoryRegion};
 use transport_common::ids::RKey;
 
-use super::super::protocol::Failure;
 use super::NodeService;
 use super::transfer::{Arrival, Buffer, ReceivePermit, Span, Verbs};
 use crate::connection_manager::FileMessage;
-use crate::{Access, Connection, MemoryRegion};
 
 /// Largest SEND on an ordered connection, bytes. It is cut into segments.
 const LARGEST_MESSAGE: u32 = 1 << 20;

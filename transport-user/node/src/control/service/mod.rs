@@ -8,21 +8,22 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tiercel::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
+use tiercel::control::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
+use tiercel::control::{Call, Failure, FailureKind, Request, VERSION, request};
+use tiercel::{Connection, Device, ScopedAddress};
 use tokio::sync::Notify;
 use tracing::warn;
 use transport_common::ids::Cid;
 
-use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
-use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
+use crate::Node;
 use crate::common::mutex::lock;
 use crate::config::ReceiveOptions;
-use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice, Notices,
     StartError, Terms,
 };
-use crate::{Connection, Device, Error, Node, OperationError, ScopedAddress};
 
 mod buffers;
 mod copies;
@@ -441,31 +442,6 @@ fn absolute(path: &Path) -> Result<&Path, Failure> {
         return Ok(path);
     }
     Err(Failure::invalid(format!("{} is not absolute: name files by absolute path", path.display())))
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let kind = match error {
-            Error::System { .. } | Error::NodeDown | Error::NotPermitted { .. } => FailureKind::Node,
-            Error::TraceFile { .. } => FailureKind::File,
-            Error::EndedMeanwhile(_) => FailureKind::Connect,
-            _ => FailureKind::Invalid,
-        };
-        Self::new(kind, error.to_string())
-    }
-}
-
-impl From<OperationError> for Failure {
-    fn from(error: OperationError) -> Self {
-        let text = error.to_string();
-        match error {
-            OperationError::Completion { code, ulp_code } => {
-                Self { kind: FailureKind::Operation, text, status: Some(code), ulp_code: Some(ulp_code) }
-            }
-            OperationError::Closed => Self::new(FailureKind::Connect, text),
-            _ => Self::invalid(text),
-        }
-    }
 }
 
 impl From<ConnectError> for Failure {

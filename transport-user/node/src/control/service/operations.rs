@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use tiercel::control::Failure;
+use tiercel::control::answer::{AtomicCompleted, Completed, ReadCompleted};
+use tiercel::control::request::{self, AtomicOperation, Place};
 use transport_common::ids::RKey;
 
-use super::super::protocol::Failure;
-use super::super::protocol::answer::{AtomicCompleted, Completed, ReadCompleted};
-use super::super::protocol::request::{self, AtomicOperation, Place};
 use super::NodeService;
 
 /// Makes the answer for an operation that completed without error.

@@ -1,10 +1,10 @@
 //! Answers requests about receives.
 
+use tiercel::control::answer::{Content, Receive};
+use tiercel::control::{Failure, Hex, INLINE_LIMIT, request};
 use transport_common::ids::Cid;
 use transport_common::queues::RECEIVE_QUEUE_DEPTH;
 
-use super::super::protocol::answer::{Content, Receive};
-use super::super::protocol::{Failure, Hex, INLINE_LIMIT, request};
 use super::NodeService;
 
 impl NodeService {

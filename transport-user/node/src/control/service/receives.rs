@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use tiercel::control::answer::{Receive, ReceiveState};
+use tiercel::control::{Failure, Hex};
+use tiercel::{Connection, MemoryRegion, OperationError, Received};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use transport_common::ids::Cid;
 
-use super::super::protocol::answer::{Receive, ReceiveState};
-use super::super::protocol::{Failure, Hex};
 use crate::common::mutex::lock;
-use crate::{Connection, MemoryRegion, OperationError, Received};
 
 /// Number of receives that are kept per connection. Beyond it, the oldest completed receives are dropped.
 const REMEMBERED: usize = 1024;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::super::protocol::Failure;
-use crate::MemoryRegion;
+use tiercel::MemoryRegion;
+use tiercel::control::Failure;
+
 use crate::common::mutex::lock;
 
 /// The regions kept for local programs, by R_Key.

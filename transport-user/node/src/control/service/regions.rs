@@ -1,13 +1,13 @@
 //! Regions that local programs registered.
 
+use tiercel::Access;
+use tiercel::control::Failure;
+use tiercel::control::answer::{self, Content, Deregistered, Written};
+use tiercel::control::request::{self, Right};
 use transport_common::ids::RKey;
 
-use super::super::protocol::Failure;
-use super::super::protocol::answer::{self, Content, Deregistered, Written};
-use super::super::protocol::request::{self, Right};
 use super::NodeService;
 use super::buffers::copy;
-use crate::Access;
 
 /// Longest name of a region.
 const LONGEST_NAME: usize = 64;
@@ -24,7 +24,7 @@ fn access(rights: &[Right]) -> Access {
 impl NodeService {
     pub(super) fn list_regions(&self) -> Vec<answer::Region> {
         let named =
-            |info: crate::RegionInfo| answer::Region { name: self.inner.host.region_name(info.key), info };
+            |info: tiercel::RegionInfo| answer::Region { name: self.inner.host.region_name(info.key), info };
         self.node().regions().into_iter().map(named).collect()
     }
 

@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tiercel::control::SocketError;
+use tiercel::{Device, Error, LARGEST_MTU, LocalCid};
 use tracing::{info, warn};
 
 use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
 use crate::connection_manager::{ListeningPlace, ManagerOptions, StartError, Timing};
-use crate::control::{Server, SocketError, bind};
-use crate::{Device, Error, LARGEST_MTU, LocalCid, Lost, Node, NodeOptions};
+use crate::control::{Server, bind};
+use crate::{Lost, Node, NodeOptions};
 
 /// Why a node could not be brought up and served.
 #[derive(Debug, thiserror::Error)]
@@ -38,9 +40,9 @@ pub enum ServeError {
 ///
 /// ```no_run
 /// # async fn serve() -> anyhow::Result<()> {
-/// use transport_user::config::NodeFile;
-/// use transport_user::control::default_path;
-/// use transport_user::control::service::ServedNode;
+/// use tiercel_node::config::NodeFile;
+/// use tiercel::control::default_path;
+/// use tiercel_node::control::service::ServedNode;
 ///
 /// let file = NodeFile::load("node.toml".as_ref())?;
 /// let node = ServedNode::start(&file, file.node.options(), default_path(&file.node.name)).await?;

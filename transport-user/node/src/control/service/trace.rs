@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::super::protocol::answer::{Stopping, TraceEnd, TraceState, Traced};
-use super::super::protocol::{FailureKind, request};
+use tiercel::Error;
+use tiercel::control::answer::{Stopping, TraceEnd, TraceState, Traced};
+use tiercel::control::{FailureKind, request};
+
 use super::{Failure, NodeService, ProgressSender, absolute};
-use crate::{Error, TraceOptions};
+use crate::TraceOptions;
 
 /// Interval at which the progress of a trace is read.
 const LOOK: Duration = Duration::from_millis(50);

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use super::super::protocol::Failure;
-use super::super::protocol::answer::{RunningTrace, TraceState};
+use tiercel::Error;
+use tiercel::control::Failure;
+use tiercel::control::answer::{RunningTrace, TraceState};
+
+use crate::TraceReport;
 use crate::common::mutex::lock;
-use crate::{Error, TraceReport};
 
 /// The trace that is being recorded, if any.
 #[derive(Debug, Default)]

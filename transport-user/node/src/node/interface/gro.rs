@@ -5,7 +5,8 @@
 
 use std::io;
 
-use crate::common::error::Error;
+use tiercel::Error;
+
 use crate::node::interface::ethtool::Interface;
 
 /// `ETHTOOL_GGRO` and `ETHTOOL_SGRO` of linux/ethtool.h.

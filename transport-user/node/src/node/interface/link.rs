@@ -14,14 +14,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::common::error::Error;
-use crate::common::mac::Mac;
+use tiercel::backend::{max_segment, node_mtu};
+use tiercel::{Device, Error, Mac};
+
 use crate::node::interface::gro;
 use crate::node::interface::netlink::events::{self, Events};
 use crate::node::interface::netlink::{AddressState, Interface, Netlink, OwnAddress};
 use crate::node::watch::Lost;
-use crate::parameters::device::Device;
-use crate::parameters::segmentation::{max_segment, node_mtu};
 
 /// Most pieces of news that wait for somebody who takes them. The oldest are dropped: they were logged.
 const NEWS: usize = 64;
@@ -177,9 +176,9 @@ fn differences(before: &Device, after: &Device) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::inspection::tests::device;
     use crate::node::interface::netlink::tests::interface;
-    use crate::parameters::device::tests::device;
-    use crate::parameters::segmentation::LARGEST_MTU;
+    use tiercel::LARGEST_MTU;
 
     fn own() -> Vec<OwnAddress> {
         vec![OwnAddress { address: device().address, state: AddressState::Usable }]

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use crate::common::error::Error;
+use tiercel::Error;
+
 use crate::node::interface::netlink::{AddressState, Interface, Netlink, OwnAddress};
 
 /// How long a node that comes up waits for the check of its address for duplicates. The kernel needs one to two seconds from
 /// the moment at which the link has a carrier, and on a busy machine it needed eight.
-pub(crate) const LONGEST_CHECK: Duration = Duration::from_secs(20);
+const LONGEST_CHECK: Duration = Duration::from_secs(20);
 /// Time between two looks at the address.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -35,7 +36,8 @@ pub(crate) fn await_check(
                 return Err(Error::AddressDuplicate { address, interface: name() });
             }
             Some(AddressState::Tentative) if begin.elapsed() >= LONGEST_CHECK => {
-                return Err(Error::AddressTentative { address, interface: name() });
+                let seconds = LONGEST_CHECK.as_secs();
+                return Err(Error::AddressTentative { address, interface: name(), seconds });
             }
             Some(AddressState::Tentative) => {
                 if !std::mem::replace(&mut told, true) {

@@ -20,13 +20,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tiercel::Error;
+use tiercel::backend::{Datapath, UserPlacement};
+use tiercel::congestion::{AlgorithmChoice, Algorithms, CongestionControl, Placement, SharedAlgorithm};
 use transport_common::ids::Cid;
 
-use crate::common::error::Error;
 use crate::common::mutex::lock;
-use crate::congestion::{AlgorithmChoice, Algorithms, CongestionControl, Placement, SharedAlgorithm};
-use crate::library::datapath::Datapath;
-use crate::library::user_placement::UserPlacement;
 
 mod options;
 mod state;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
+use tiercel::congestion::SharedAlgorithm;
 use transport_common::congestion::admission::Admission;
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId};
 use transport_common::congestion::parameters::{OutOfRange, Prepared};
@@ -13,7 +14,6 @@ use transport_common::queues::CONNECTIONS;
 
 use super::options::RateUpdateOptions;
 use crate::common::mutex::lock;
-use crate::congestion::SharedAlgorithm;
 
 /// The algorithm that runs for a connection, and its parameters.
 #[derive(Clone)]

@@ -6,6 +6,7 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
+use tiercel::backend::{Datapath, slot_of};
 use transport_common::congestion::admission::Admission;
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::Event;
@@ -20,8 +21,6 @@ use transport_common::units::Picoseconds;
 
 use super::state::{Assignment, State, now_nanos};
 use crate::common::mutex::lock;
-use crate::library::datapath::Datapath;
-use crate::parameters::cid::slot_of;
 
 /// Number of events of one queue that are handled before the next queue is served.
 const BATCH: usize = 64;

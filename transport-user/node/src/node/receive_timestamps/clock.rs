@@ -9,11 +9,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
+use tiercel::backend::Maps;
+use tiercel::status::CardClock;
 use transport_common::hardware_clock::Relation;
 
 use super::tracker::{Reading, Tracker};
-use crate::library::maps::Maps;
 
 /// Time between two readings: a fifth of the time for which a relation is valid.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -21,19 +21,6 @@ const PERIOD: Duration = Duration::from_millis(200);
 const FIRST_PERIOD: Duration = Duration::from_millis(50);
 /// Number of attempts per reading. The fastest one counts, because interruptions make the others slow.
 const TRIES: usize = 16;
-
-/// Information about the card's clock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CardClock {
-    /// Device of the clock.
-    pub device: String,
-    /// Monotonic clock minus the card's clock, nanoseconds.
-    pub offset_ns: i64,
-    /// Drift of the monotonic clock against the card's clock, parts in 10^9.
-    pub drift_ppb: i64,
-    /// Largest error of the offset, nanoseconds.
-    pub error_ns: u64,
-}
 
 /// A clock that can be read, for example that of a card.
 #[derive(Debug)]

@@ -4,11 +4,12 @@
 use std::io;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use tiercel::Error;
+use tiercel::backend::Maps;
+pub use tiercel::status::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
 use transport_common::counters::Counter;
 
-use crate::common::error::Error;
-use crate::library::maps::Maps;
+use crate::node::instruments::Instruments;
 use crate::node::interface::ethtool;
 use crate::node::interface::netdev::Netdev;
 use crate::node::interface::netlink::Interface;
@@ -18,49 +19,8 @@ mod card;
 mod clock;
 mod tracker;
 
-pub use clock::CardClock;
-
 use card::{StampingOn, TimestampingInfo};
 use clock::{Clock, Keeper};
-
-/// The clock from which T2 and T4 are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TimestampSource {
-    /// The card's clock, when the frame arrives from the wire.
-    Hardware,
-    /// The monotonic clock, when the XDP program receives the frame.
-    Software,
-}
-
-/// Number of packets by the source of their receive timestamp, since the node came up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StampedPackets {
-    /// Packets with a timestamp of the card.
-    pub hardware: u64,
-    /// Packets with a software timestamp: the driver had none for the packet.
-    pub absent: u64,
-    /// Packets with a software timestamp: the relation between the card's clock and the monotonic clock was not
-    /// known.
-    pub clock_unknown: u64,
-    /// Packets with a software timestamp: the card's timestamp was in the future.
-    pub in_future: u64,
-    /// Packets with a software timestamp: the card's timestamp was too old.
-    pub too_old: u64,
-}
-
-/// Information about receive timestamps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiveTimestamps {
-    /// The clock that is used now.
-    pub source: TimestampSource,
-    /// Why the card's clock is not used, if so.
-    pub reason: Option<String>,
-    /// The card's clock, if it is used.
-    pub clock: Option<CardClock>,
-    /// Counters. `None` if the programs do not read timestamps from the driver.
-    pub packets: Option<StampedPackets>,
-}
 
 /// The features of driver and card.
 struct Offer<C> {
@@ -191,15 +151,15 @@ impl Stamping {
     ///
     /// # Errors
     /// [`Error::System`].
-    pub(crate) fn status(&self, maps: &Maps) -> Result<ReceiveTimestamps, Error> {
+    pub(crate) fn status(&self, instruments: &Instruments) -> Result<ReceiveTimestamps, Error> {
         let clock = self.card.as_ref().map_err(String::clone).and_then(|(keeper, _)| keeper.latest());
         let packets = || -> Result<_, Error> {
             Ok(StampedPackets {
-                hardware: maps.counter(Counter::StampHardware)?,
-                absent: maps.counter(Counter::StampAbsent)?,
-                clock_unknown: maps.counter(Counter::StampClockUnknown)?,
-                in_future: maps.counter(Counter::StampInFuture)?,
-                too_old: maps.counter(Counter::StampTooOld)?,
+                hardware: instruments.counter(Counter::StampHardware)?,
+                absent: instruments.counter(Counter::StampAbsent)?,
+                clock_unknown: instruments.counter(Counter::StampClockUnknown)?,
+                in_future: instruments.counter(Counter::StampInFuture)?,
+                too_old: instruments.counter(Counter::StampTooOld)?,
             })
         };
         Ok(ReceiveTimestamps {

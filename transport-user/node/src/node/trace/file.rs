@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
+use tiercel::Error;
 use transport_common::connection::Entry;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
-use crate::common::error::Error;
 use crate::files::{FileSystem, HostFiles};
 
 /// Number of bytes that are handed to the writer at once. It may be more by what is added in one call.

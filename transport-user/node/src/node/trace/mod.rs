@@ -13,27 +13,16 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use tiercel::Error;
+use tiercel::backend::Shared;
 
-use crate::common::error::Error;
-use crate::library::shared::Shared;
+pub use tiercel::status::TraceReport;
+
+use crate::node::instruments::Instruments;
 use crate::node::xdp::loader::Attachment;
 use progress::Progress;
 pub use progress::TraceOptions;
 use taker::Taker;
-
-/// The content of a trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceReport {
-    /// Number of recorded runs of the datapath.
-    pub runs: u64,
-    /// Number of runs that are missing because the ring was full.
-    pub lost: u64,
-    /// Size of the file, bytes.
-    pub bytes: u64,
-    /// Milliseconds from the start of the recording to now, or to its end.
-    pub elapsed_ms: u64,
-}
 
 /// A trace that is being recorded. Dropping it ends the trace and completes the file.
 #[derive(Debug)]
@@ -48,10 +37,12 @@ impl Tracing {
     pub(crate) fn start(
         options: TraceOptions,
         shared: &Arc<Shared>,
+        instruments: &Arc<Instruments>,
         attachment: Weak<Mutex<Attachment>>,
     ) -> Result<Self, Error> {
         let progress = Arc::new(Progress::default());
-        let taker = Taker::begin(options, Arc::clone(&shared.maps), attachment, Arc::clone(&progress))?;
+        let (maps, instruments) = (Arc::clone(&shared.maps), Arc::clone(instruments));
+        let taker = Taker::begin(options, (maps, instruments), attachment, Arc::clone(&progress))?;
         let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(move || taker.run());
         let thread = thread.map_err(|e| Error::system("start the thread that takes the trace", e))?;
         Ok(Self { progress, since: Instant::now(), thread: Some(thread) })

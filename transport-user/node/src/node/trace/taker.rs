@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use tiercel::Error;
+use tiercel::backend::Maps;
 use transport_common::connection::State;
 use transport_common::queues::CONNECTIONS;
 
 use super::file::TraceFile;
 use super::progress::{Progress, TraceOptions};
-use crate::common::error::Error;
-use crate::library::maps::{Maps, TraceRing};
+use crate::node::instruments::{Instruments, TraceRing};
 use crate::node::xdp::loader::Attachment;
 
 /// Time between two polls of an empty ring.
@@ -35,16 +36,16 @@ struct Told {
     next: Option<Instant>,
 }
 
-/// The ring with the recorded runs, taken out of the maps. Dropping it gives it back, so that the next trace can begin.
+/// The ring with the recorded runs, taken out of the instruments. Dropping it gives it back, so that the next trace can begin.
 struct TakenRing {
-    maps: Arc<Maps>,
+    instruments: Arc<Instruments>,
     ring: Option<TraceRing>,
 }
 
 impl TakenRing {
-    fn take(maps: &Arc<Maps>) -> Result<Self, Error> {
-        let ring = maps.trace.lock().expect("no panic under the lock").take().ok_or(Error::TraceRunning)?;
-        Ok(Self { maps: Arc::clone(maps), ring: Some(ring) })
+    fn take(instruments: &Arc<Instruments>) -> Result<Self, Error> {
+        let ring = instruments.trace.lock().expect("no panic under the lock").take();
+        Ok(Self { instruments: Arc::clone(instruments), ring: Some(ring.ok_or(Error::TraceRunning)?) })
     }
 
     fn ring(&mut self) -> &mut TraceRing {
@@ -54,7 +55,7 @@ impl TakenRing {
 
 impl Drop for TakenRing {
     fn drop(&mut self) {
-        *self.maps.trace.lock().expect("no panic under the lock") = self.ring.take();
+        *self.instruments.trace.lock().expect("no panic under the lock") = self.ring.take();
     }
 }
 
@@ -109,6 +110,7 @@ pub(super) struct Taker {
 /// The file of a trace and its progress.
 struct Records {
     maps: Arc<Maps>,
+    instruments: Arc<Instruments>,
     file: TraceFile,
     runs: Option<u64>,
     end: Option<Instant>,
@@ -123,11 +125,11 @@ impl Taker {
     /// Creates the file and attaches the recording programs.
     pub(super) fn begin(
         options: TraceOptions,
-        maps: Arc<Maps>,
+        (maps, instruments): (Arc<Maps>, Arc<Instruments>),
         attachment: Weak<Mutex<Attachment>>,
         progress: Arc<Progress>,
     ) -> Result<Self, Error> {
-        let mut ring = TakenRing::take(&maps)?;
+        let mut ring = TakenRing::take(&instruments)?;
         let file = TraceFile::create(options.file)?;
         let recording = match Recording::attach(attachment) {
             Ok(recording) => recording,
@@ -138,11 +140,12 @@ impl Taker {
         };
         std::thread::sleep(GRACE);
         while ring.ring().next().is_some() {} // discards the rest of an earlier trace
-        let lost_before = maps.trace_lost()?;
+        let lost_before = instruments.trace_lost()?;
         let end = options.duration.map(|duration| Instant::now() + duration);
         let told = vec![Told::default(); CONNECTIONS];
         let (runs, lost_told) = (options.runs, 0);
-        let mut records = Records { maps, file, runs, end, progress, told, lost_before, lost_told };
+        let mut records =
+            Records { maps, instruments, file, runs, end, progress, told, lost_before, lost_told };
         // What the caller does next can be replayed from its first packet on, however late the thread begins.
         records.tell_connections()?;
         Ok(Self { recording, ring, records })
@@ -222,7 +225,7 @@ impl Records {
 
     /// Counts the lost runs since the start.
     fn count_lost(&self) -> Result<u64, Error> {
-        let lost = self.maps.trace_lost()? - self.lost_before;
+        let lost = self.instruments.trace_lost()? - self.lost_before;
         self.progress.lost.store(lost, Relaxed);
         Ok(lost)
     }

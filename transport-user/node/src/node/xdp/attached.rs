@@ -1,6 +1,7 @@
 //! Finds out whether a node has an interface.
 
-use crate::common::error::Error;
+use tiercel::Error;
+
 use crate::node::interface::netlink::Netlink;
 use crate::node::xdp::loader::of_node;
 

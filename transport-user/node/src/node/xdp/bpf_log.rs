@@ -3,12 +3,10 @@
 //! It needs the cargo feature `bpf-log`, and the node must request it when it loads the programs. Otherwise the
 //! verifier removes the log code from the programs.
 
-#[cfg(not(feature = "bpf-log"))]
 use aya::Ebpf;
-
+use tiercel::Error;
 #[cfg(not(feature = "bpf-log"))]
-use crate::common::error::Error;
-
+#[cfg(not(feature = "bpf-log"))]
 #[cfg(feature = "bpf-log")]
 pub(crate) use told::BpfLog;
 
@@ -39,7 +37,7 @@ mod told {
     use log::{Level, Log, Metadata, Record};
     use transport_common::counters::Counter;
 
-    use crate::common::error::Error;
+    use tiercel::Error;
 
     /// The text in front of the number of a counter.
     const COUNTER: &str = ", counter ";

@@ -4,8 +4,7 @@ use std::io;
 
 use aya::programs::ProgramError;
 use bpf_call::probe::{Unfit, probe};
-
-use crate::common::error::Error;
+use tiercel::Error;
 
 /// Checks that the kernel has everything that the programs use, before any of them is loaded. Loading takes
 /// seconds, and the verifier's message about a program that it does not understand helps nobody.

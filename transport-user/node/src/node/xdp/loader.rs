@@ -9,15 +9,16 @@ use aya::programs::{ProgramError, Xdp, loaded_programs};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use bpf_call::XdpPlace;
 use nix::sys::resource::{Resource, setrlimit};
+use tiercel::Error;
+use tiercel::backend::{Maps, memory};
 use transport_common::queues::{BANK_BYTES, CELLS, NodeConfig};
 
 use super::attach_mode::AttachMode;
-use super::object::{WakeRing, borrowed, take_maps, typed};
-use crate::common::error::Error;
-use crate::library::maps::Maps;
-use crate::library::memory;
+use super::object::{WakeRing, borrowed, make_maps, take_instruments, typed};
+use crate::node::instruments::Instruments;
 use crate::node::interface::netlink::{Interface, Netlink, XdpState};
 use crate::node::interface::receive_queues::ReceiveQueues;
+use crate::node::xdp::attach_mode::{flags, is_native_veth};
 use crate::node::xdp::bound_program::{Bound, BoundLink};
 use crate::node::xdp::bpf_log::BpfLog;
 use crate::node::xdp::kernel;
@@ -48,6 +49,8 @@ pub(crate) struct Loaded {
     log: Option<BpfLog>,
     /// The node's maps.
     pub(crate) maps: Maps,
+    /// What the node counts and measures.
+    pub(crate) instruments: Instruments,
     /// The ring by which the wire program wakes the engine.
     pub(crate) wake: WakeRing,
 }
@@ -118,7 +121,7 @@ impl Attachment {
     pub(crate) fn follow_queues(&mut self, name: &str) -> Result<Option<(u32, u32)>, Error> {
         let Some(newer) = self.queues.as_mut().and_then(|queues| queues.newer(name)) else { return Ok(None) };
         let failed = |error| Error::system("attach the node's program to new receive queues", error);
-        let (index, mode) = (self.interface, self.mode.flags());
+        let (index, mode) = (self.interface, flags(self.mode));
         // The kernel does nothing when a program replaces itself. If attaching fails, the next look finds the program detached,
         // and the node goes down with that reason.
         bpf_call::detach_link(self.link.descriptor()).map_err(failed)?;
@@ -233,8 +236,9 @@ impl Loaded {
         };
         let log = if log { Some(BpfLog::listen(&mut object)?) } else { None };
         let exchange = descriptor(&mut object, EXCHANGE)?;
-        let (maps, wake) = (take_maps(&mut object, exchange, banks)?, typed(&mut object, "WAKE")?);
-        Ok(Self { object, bound, log, maps, wake })
+        let maps = make_maps(&mut object, exchange, banks)?;
+        let (instruments, wake) = (take_instruments(&mut object)?, typed(&mut object, "WAKE")?);
+        Ok(Self { object, bound, log, maps, instruments, wake })
     }
 
     /// Returns a descriptor of the wire program, for the engine's test runs.
@@ -255,10 +259,10 @@ impl Loaded {
         interface: &Interface,
         mode: AttachMode,
         transmit: Option<Transmit>,
-    ) -> Result<(Attachment, Maps, WakeRing), Error> {
+    ) -> Result<(Attachment, (Maps, Instruments), WakeRing), Error> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
         // They are counted before the program is attached, so none is missed that comes later.
-        let veth = mode.is_native_veth(interface);
+        let veth = is_native_veth(mode, interface);
         let queues = if veth { ReceiveQueues::of(&interface.name, interface.index) } else { None };
         let link = match self.bound.take() {
             Some(bound) => Link::Bound(bound.attach(interface.index).map_err(failed)?),
@@ -266,8 +270,8 @@ impl Loaded {
                 // aya's links give no descriptor by which the attachment could be watched, so aya is not used
                 // here.
                 let wire = program(&mut self.object, WIRE)?.fd().map_err(program_error)?.as_fd();
-                let refused = |error| Reason::ask(interface, wire, mode.flags()).explain(failed(error));
-                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(refused)?)
+                let refused = |error| Reason::ask(interface, wire, flags(mode)).explain(failed(error));
+                Link::Wire(bpf_call::link_xdp(wire, interface.index, flags(mode)).map_err(refused)?)
             }
         };
         let transmit = TransmitPath::new(interface, mode, transmit);
@@ -282,7 +286,7 @@ impl Loaded {
             transmit,
         };
         attachment.choose_transmit()?;
-        Ok((attachment, self.maps, self.wake))
+        Ok((attachment, (self.maps, self.instruments), self.wake))
     }
 }
 

@@ -1,19 +1,21 @@
 //! The maps of a loaded object.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
+use tiercel::Error;
+use tiercel::backend::{Descriptors, Maps};
 
-use crate::common::error::Error;
-use crate::library::maps::{Descriptors, Maps};
+use crate::node::instruments::Instruments;
 
 /// The ring by which the wire program wakes the engine.
 pub(crate) type WakeRing = RingBuf<MapData>;
 
-/// Takes the node's maps out of a loaded object. `exchange` is the program that copies connections into and out of their
+/// Maps the node's maps of a loaded object. `exchange` is the program that copies connections into and out of their
 /// slots. The memory has `banks` banks.
-pub(super) fn take_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> Result<Maps, Error> {
+pub(super) fn make_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> Result<Maps, Error> {
     let given = Descriptors {
         exchange,
         exchange_page: descriptor(object, "EXCHANGE")?,
@@ -23,12 +25,18 @@ pub(super) fn take_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> R
         node: descriptor(object, "NODE")?,
         congestion: descriptor(object, "CONGESTION")?,
         clock: descriptor(object, "CLOCK")?,
-        counters: typed(object, "COUNTERS")?,
-        delays: typed(object, "DELAYS")?,
-        trace: typed(object, "TRACE")?,
-        trace_lost: typed(object, "TRACE_LOST")?,
     };
     Maps::new(given, banks)
+}
+
+/// Takes the maps that only the node reads out of a loaded object.
+pub(super) fn take_instruments(object: &mut Ebpf) -> Result<Instruments, Error> {
+    Ok(Instruments {
+        counters: typed(object, "COUNTERS")?,
+        delays: typed(object, "DELAYS")?,
+        trace: Mutex::new(Some(typed(object, "TRACE")?)),
+        trace_lost: typed(object, "TRACE_LOST")?,
+    })
 }
 
 /// Returns the descriptor of a map of any type.

@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::common::error::Error;
+use tiercel::Error;
+
 use crate::node::interface::netdev::Netdev;
 use crate::node::interface::netlink::{Interface, xdp_refusal};
 use crate::node::xdp::attach_mode::AttachMode;

@@ -22,13 +22,13 @@ use aya::Ebpf;
 use aya::maps::{Array, DevMap, MapData};
 use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
-use serde::{Deserialize, Serialize};
+use tiercel::Error;
+pub use tiercel::status::Transmit;
 
 use super::object::borrowed;
-use crate::common::error::Error;
 use crate::node::interface::netdev::Netdev;
 use crate::node::interface::netlink::{Interface, Netlink};
-use crate::node::xdp::attach_mode::AttachMode;
+use crate::node::xdp::attach_mode::{AttachMode, is_native_veth};
 use crate::node::xdp::programs::{NOT_REDIRECTED, NOT_TRANSMITTED, TO_CARD, map_data};
 
 /// Names of the maps.
@@ -43,21 +43,6 @@ const LOOPBACK: &str = "lo";
 /// bulk of redirected frames that the driver did not take entirely.
 const FAILURES: [(&str, &str); 2] =
     [(NOT_REDIRECTED, "xdp_redirect_err"), (NOT_TRANSMITTED, "xdp_devmap_xmit")];
-
-/// How frames of the engine leave.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-#[repr(u8)]
-pub enum Transmit {
-    /// XDP redirects them to the driver. This is fast.
-    #[default]
-    XdpRedirect,
-    /// They pass through the kernel's stack, because the driver accepts none from XDP. This is slower.
-    Stack,
-}
 
 /// The way that is in use now, for display.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +93,7 @@ impl TransmitPath {
             interface: interface.index,
             forced,
             way: CurrentWay::default(),
-            veth: mode.is_native_veth(interface).then(|| interface.name.clone()),
+            veth: is_native_veth(mode, interface).then(|| interface.name.clone()),
             answers: false,
             at_loopback: None,
             at_interface: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
+use tiercel::quantity::{parse_duration, parse_size, parse_u32, whole};
 
 use crate::conformance::Conformance;
 use crate::connection_arguments::Conn;

@@ -15,10 +15,11 @@ use falcon_conformance::{
     Start, Subject, Trigger, Verdict, Wire, capture, catalogue, run,
 };
 use serde::Serialize;
-use transport_user::config::{NodeFile, StaticConnection};
-use transport_user::control::Progress;
-use transport_user::quantity::{parse_duration, parse_u32, whole};
-use transport_user::{Error, Initial, RKey, ScopedAddress, has_no_node};
+use tiercel::control::Progress;
+use tiercel::quantity::{parse_duration, parse_u32, whole};
+use tiercel::{Error, Initial, RKey, ScopedAddress};
+use tiercel_node::config::{NodeFile, StaticConnection};
+use tiercel_node::has_no_node;
 
 use crate::exit::Exit;
 use crate::output::{Bar, print, print_json};
@@ -365,7 +366,7 @@ fn conclude(peer: IpAddr, clauses: Vec<Checked>, json: bool) -> Result<(), Exit>
 
 #[cfg(test)]
 mod tests {
-    use transport_user::{Cid, Psn};
+    use tiercel::{Cid, Psn};
 
     use super::*;
 

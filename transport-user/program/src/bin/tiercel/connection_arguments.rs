@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use transport_user::congestion::{CongestionChange, Placement};
-use transport_user::connection_manager::PATIENCE;
-use transport_user::quantity::{parse_duration, parse_u32, whole};
+use tiercel::congestion::{CongestionChange, Placement};
+use tiercel::quantity::{parse_duration, parse_u32, whole};
+use tiercel_node::connection_manager::PATIENCE;
 
 use crate::values::{PeerAddress, ResetStep, UlpArgument, parse_peer};
 

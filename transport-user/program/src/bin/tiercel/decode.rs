@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use transport_user::decode::{Capture, Decoded, decode_falcon, decode_frame, parse_hex};
+use tiercel_cli::decode::{Capture, Decoded, decode_falcon, decode_frame, parse_hex};
 
 use crate::exit::Exit;
 use crate::output::{print, print_json};

@@ -5,8 +5,8 @@ use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use transport_user::control::service::ServeError;
-use transport_user::control::{ClientError, Failure, FailureKind, SocketError};
+use tiercel::control::{ClientError, Failure, FailureKind, SocketError};
+use tiercel_node::control::service::ServeError;
 
 use crate::stdout::print_json_of_failure;
 

@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::path::Path;
 
-use transport_user::control::answer::{self, Completed, Receive, ReceiveState};
-use transport_user::control::request::{self, AtomicOperation, Data, Place, Right};
-use transport_user::control::{Hex, INLINE_LIMIT};
-use transport_user::decode::parse_hex;
+use tiercel::control::answer::{self, Completed, Receive, ReceiveState};
+use tiercel::control::request::{self, AtomicOperation, Data, Place, Right};
+use tiercel::control::{Hex, INLINE_LIMIT};
+use tiercel_cli::decode::parse_hex;
 
 use crate::exit::Exit;
 use crate::output::{hex_dump, or_dash, print, print_json, print_raw, rate, size, table};

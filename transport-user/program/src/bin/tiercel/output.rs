@@ -6,7 +6,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
-use transport_user::control::Progress;
+use tiercel::control::Progress;
 
 use crate::exit::Exit;
 use crate::stdout::written;

@@ -2,8 +2,8 @@
 //! started by hand sends none.
 
 use sd_notify::NotifyState;
+use tiercel_node::Node;
 use tracing::warn;
-use transport_user::Node;
 
 /// Reports that the node is ready: it serves packets, peers and the control socket.
 pub(crate) fn tell_ready(node: &Node) {

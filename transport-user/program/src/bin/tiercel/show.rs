@@ -1,9 +1,9 @@
 //! The commands `down`, `status`, `stats` and `conn`.
 
-use transport_user::connection_manager::{RegionAdvertisement, SessionInfo};
-use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
-use transport_user::control::request::{self, Right};
-use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, LARGEST_MTU, Transactions, Tunnel};
+use tiercel::control::answer::{ListedConnection, NodeStatus, ShownConnection};
+use tiercel::control::request::{self, Right};
+use tiercel::status::{RegionAdvertisement, SessionInfo};
+use tiercel::{ConnectionInfo, DelayHistograms, DelayStats, LARGEST_MTU, Transactions, Tunnel};
 
 use crate::connection_arguments::Conn;
 use crate::exit::Exit;

@@ -4,10 +4,10 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tiercel::control::answer::WentDown;
+use tiercel::control::request::{self, Request};
+use tiercel::control::{Call, Client, ClientError, DIRECTORY, Progress, default_path, find};
 use tracing::warn;
-use transport_user::control::answer::WentDown;
-use transport_user::control::request::Request;
-use transport_user::control::{Call, Client, ClientError, DIRECTORY, Progress, default_path, find, request};
 
 use crate::exit::Exit;
 use crate::wait::Wait;

@@ -8,11 +8,11 @@ use std::pin::pin;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use tiercel::control::answer::{TraceEnd, Traced};
+use tiercel::control::request;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
-use transport_user::control::answer::{TraceEnd, Traced};
-use transport_user::control::request;
 
 use crate::exit::Exit;
 use crate::output::{Bar, print, print_json, size};
@@ -208,7 +208,7 @@ fn ended_text(traced: &Traced, commanded: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use transport_user::TraceReport;
+    use tiercel::status::TraceReport;
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tiercel_node::config::{NodeFile, NodeSection, ReceiveOptions, is_name};
+use tiercel_node::control::service::ServedNode;
+use tiercel_node::{AttachMode, EngineMode, EngineOptions, NodeOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
-use transport_user::config::{NodeFile, NodeSection, ReceiveOptions, is_name};
-use transport_user::control::service::ServedNode;
-use transport_user::{AttachMode, EngineMode, EngineOptions, NodeOptions};
 
 use crate::exit::Exit;
 use crate::service_manager::{tell_ready, tell_stopping};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
-use transport_user::{ScopedAddress, Transmit};
+use tiercel::ScopedAddress;
+use tiercel::quantity::{parse_duration, parse_size, parse_u32, whole};
+use tiercel_node::Transmit;
 
 /// The arguments of `up`. An option takes precedence over the node file.
 #[derive(Debug, Default, Args)]

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use quantity::{QuantityError, integer};
-use transport_user::config::DEFAULT_CONTROL_PORT;
-use transport_user::connection_manager::Via;
-use transport_user::control::request::Right;
-use transport_user::quantity::{parse_size, parse_u32};
-use transport_user::{ScopedAddress, Ulp};
+use tiercel::control::request::{Right, Via};
+use tiercel::quantity::{parse_size, parse_u32};
+use tiercel::{ScopedAddress, Ulp};
+use tiercel_node::config::DEFAULT_CONTROL_PORT;
 
 /// Part of a region of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use transport_user::control::request::Right;
-use transport_user::quantity::{parse_integer, parse_size, parse_u32, whole};
+use tiercel::control::request::Right;
+use tiercel::quantity::{parse_integer, parse_size, parse_u32, whole};
 
 use crate::values::{RegionSpan, parse_region_place, parse_region_span, parse_right};
 

@@ -4,11 +4,11 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tiercel::InitiatorState;
+use tiercel::control::Client;
+use tiercel::control::answer::ShownConnection;
+use tiercel::control::request::{self, Request};
 use tokio::time::{interval_at, sleep};
-use transport_user::InitiatorState;
-use transport_user::control::answer::ShownConnection;
-use transport_user::control::request::Request;
-use transport_user::control::{Client, request};
 
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
@@ -164,9 +164,8 @@ async fn look(socket: &Path, cid: u32) -> Option<ShownConnection> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use transport_user::connection_manager::Via;
-    use transport_user::control::Hex;
-    use transport_user::control::request::{AtomicOperation, CopyDirection, Data, Place};
+    use tiercel::control::Hex;
+    use tiercel::control::request::{AtomicOperation, CopyDirection, Data, Place, Via};
 
     use super::*;
 

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use serde::Serialize;
+use tiercel::control::request;
+use tiercel::{ConnectionInfo, ConnectionState};
 use tokio::time::MissedTickBehavior;
 use transport_common::connection::Statistics;
-use transport_user::control::request;
-use transport_user::{ConnectionInfo, ConnectionState};
 
 use crate::connection_arguments::Watch;
 use crate::exit::Exit;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::super::protocol::Failure;
-use super::super::super::protocol::answer::Copied;
+use tiercel::control::Failure;
+use tiercel::control::answer::Copied;
+
 use super::part::Place;
 use super::sink::{Sink, sink};
 use super::trouble::Trouble;

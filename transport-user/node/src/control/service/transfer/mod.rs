@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tiercel::backend::memory;
+use tiercel::control::answer::Copied;
+use tiercel::control::file_name::{LONGEST_NAME, is_file_name};
+use tiercel::control::{Failure, FailureKind};
 use tokio::sync::mpsc;
 use transport_common::ids::Cid;
 
-use super::super::file_name::{LONGEST_NAME, is_file_name};
-use super::super::protocol::answer::Copied;
-use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
 use super::disk::{FileSystem, Job, Lane, NoAnswer};
 use crate::common::mutex::lock;
 use crate::connection_manager::{FileMessage, PeerSource, Sparse};
-use crate::library::memory;
 
 mod fetch;
 mod file_kind;

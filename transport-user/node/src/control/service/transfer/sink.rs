@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tiercel::control::Failure;
 use tokio::time::{sleep, timeout};
 
 use super::verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
@@ -16,7 +17,6 @@ use super::{
     Target, Trouble, ended, with_leftovers,
 };
 use crate::connection_manager::{FileMessage, Via};
-use crate::control::protocol::Failure;
 
 /// The file to store: the offer of the source, and the target.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tiercel::control::{Failure, FailureKind};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -15,7 +16,6 @@ use super::{
     with_leftovers,
 };
 use crate::connection_manager::{FileMessage, Via};
-use crate::control::protocol::{Failure, FailureKind};
 
 /// Size of a chunk for WRITE and READ, bytes, and the number of outstanding chunks.
 const ONE_SIDED: (u32, u32) = (256 << 10, 16);

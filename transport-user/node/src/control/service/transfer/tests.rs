@@ -225,7 +225,7 @@ struct Scene {
 /// A client that waits, and the lane for its files.
 struct User {
     progress: ProgressSender,
-    wanted: mpsc::Receiver<crate::control::Progress>,
+    wanted: mpsc::Receiver<tiercel::control::Progress>,
     lane: Lane,
 }
 

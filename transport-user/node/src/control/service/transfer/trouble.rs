@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use super::super::super::protocol::{Failure, FailureKind};
+use tiercel::control::{Failure, FailureKind};
+
 use super::super::disk::NoAnswer;
 use crate::common::open_files;
 use crate::connection_manager::shortened;

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use super::super::super::protocol::Failure;
+use tiercel::control::Failure;
+
 use crate::connection_manager::FileMessage;
 
 /// The operations of one connection, and registered memory for them.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
-use transport_user::control::answer::Copied;
+use tiercel::control::answer::Copied;
 
 use crate::exit::Exit;
 use crate::output::{print, print_json, rate};
@@ -180,7 +180,7 @@ fn directory_text(directory: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use transport_user::connection_manager::Via;
+    use tiercel::control::request::Via;
 
     use super::*;
 

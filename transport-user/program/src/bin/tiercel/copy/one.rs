@@ -6,9 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::Serialize;
-use transport_user::connection_manager::Via;
-use transport_user::control::answer::Copied;
-use transport_user::control::request::{self, CopyDirection};
+use tiercel::control::answer::Copied;
+use tiercel::control::request::{self, CopyDirection, Via};
 
 use super::plan::Job;
 use crate::exit::Exit;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use transport_user::control::request::CopyDirection;
+use tiercel::control::request::CopyDirection;
 
 use crate::exit::Exit;
 use crate::values::CopyPlace;

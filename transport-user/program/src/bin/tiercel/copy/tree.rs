@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use transport_user::control::tree::{Entry, Kind, LONGEST_LIST, parse_list};
+use tiercel::control::tree::{Entry, Kind, LONGEST_LIST, parse_list};
 
 use super::one::{How, copy_one};
 use super::plan::Job;
@@ -107,7 +107,7 @@ fn parse(file: &Path) -> Result<Vec<Entry>, String> {
 
 #[cfg(test)]
 mod tests {
-    use transport_user::control::request::CopyDirection;
+    use tiercel::control::request::CopyDirection;
 
     use super::*;
 

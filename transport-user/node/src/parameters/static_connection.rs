@@ -3,14 +3,10 @@
 
 use std::net::IpAddr;
 
+use tiercel::{ConnectionSecurity, LocalCid, Mac, OpenConnection, PLAINTEXT_VERSION, Tuning, Tunnel, Ulp};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Spi};
 use transport_common::security::RemoteTime;
-
-use super::open::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
-use super::tunnel::Tunnel;
-use super::ulp::Ulp;
-use crate::common::mac::Mac;
 
 /// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
 #[derive(Clone, Debug, PartialEq)]
