@@ -10,7 +10,7 @@ const MOST_LINES: usize = 662;
 
 /// The roots whose modules import one another in circles, and how many modules do. The numbers may only become
 /// smaller; all other crates have no circle.
-const IN_CIRCLES: [(&str, usize); 2] = [("tests/src/lib.rs", 16), ("transport-user/src/lib.rs", 22)];
+const IN_CIRCLES: [(&str, usize); 2] = [("tests/src/lib.rs", 16), ("transport-user/node/src/lib.rs", 22)];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
