@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::hex::Hex;
-use super::request::Via;
+use super::via::Via;
 use crate::parameters::device::Device;
 use crate::status::{
     AttachMode, EngineStatus, Event, ManagerStatistics, NodeStats, Pools, RateUpdateStatus,

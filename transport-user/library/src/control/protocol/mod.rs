@@ -15,6 +15,7 @@ mod hex;
 pub mod request;
 #[cfg(test)]
 mod schema;
+mod via;
 
 pub use hex::Hex;
 pub use request::{Call, Request};

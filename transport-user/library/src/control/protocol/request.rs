@@ -10,6 +10,7 @@ use transport_common::queues::AccessFlags;
 
 use super::answer;
 use super::hex::Hex;
+pub use super::via::Via;
 use crate::congestion::CongestionChange;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
@@ -451,19 +452,6 @@ pub enum AtomicOperation {
         /// The value to store.
         swap: u64,
     },
-}
-
-/// The operation that carries the content of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Via {
-    /// The source WRITEs into the sink's memory.
-    Write,
-    /// The sink READs the source's memory.
-    Read,
-    /// The source SENDs into receives that the sink has posted.
-    Send,
 }
 
 /// Direction in which a file is copied.
