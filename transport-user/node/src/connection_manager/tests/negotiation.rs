@@ -144,11 +144,12 @@ async fn a_required_capability_that_is_unknown_is_named() {
 /// A capability that this end requires, and the other end has not or in other variants only.
 #[tokio::test]
 async fn a_required_capability_that_is_missing_is_named() {
+    type Change = fn(&mut Value);
     let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
     let other_psp =
         |message: &mut Value| message["introduction"]["capabilities"]["psp"] = json!({ "choices": [0, 1] });
     let unproven = |message: &mut Value| message["introduction"]["required"] = json!(["path_proof"]);
-    let changes: [(&str, fn(&mut Value)); 2] = [("psp", other_psp), ("path_proof", unproven)];
+    let changes: [(&str, Change); 2] = [("psp", other_psp), ("path_proof", unproven)];
     for (name, change) in changes {
         let Message::Reject { reason, text } = hello_with(&node, change).await else { panic!("rejected") };
         assert_eq!(reason, Rejection::Capability);
