@@ -35,7 +35,7 @@ pub struct Timing {
     pub heartbeat: Duration,
     /// A peer of which nothing arrives for this time, neither a whole message nor a Falcon packet, counts as dead. So does
     /// one that does not read for twice the time. Default 5 s. The connecting end decides for both ends, by
-    /// [`Terms::patience`] or by this. A handshake may take this time for each of its messages.
+    /// `Terms::patience` or by this. A handshake may take this time for each of its messages.
     pub patience: Duration,
     /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
     pub first_message: Duration,
