@@ -11,10 +11,10 @@ use std::{
 
 use crate::{BuildError, LINKER_VAR, TOOLCHAIN_VAR, build};
 
-/// The root of the workspace, from the directory in which cargo runs the build script of a crate in it. Relative, because
-/// cargo keeps the names that the script prints: if sources and target directory are moved or copied together, absolute
+/// Where the root of the workspace may be, from the directory in which cargo runs the build script of a crate in it. Relative,
+/// because cargo keeps the names that the script prints: if sources and target directory are moved or copied together, absolute
 /// names would make it watch the old sources.
-const WORKSPACE: &str = "..";
+const WORKSPACES: [&str; 2] = ["..", "../.."];
 
 /// The inputs of the objects, relative to the root of the workspace.
 const INPUTS: [&str; 7] = [
@@ -34,23 +34,22 @@ const SOURCES: &str = "transport-ebpf";
 pub const PACKAGED: &str = "programs";
 
 /// Runs a whole build script: puts the objects into its `OUT_DIR`, and tells cargo when to run it again.
-/// The crate lies in the root of the workspace, or in a package of its own. `features` are the enabled features of the crate.
+/// The crate lies in a directory of the workspace or one below, or in a package of its own. `features` are the enabled
+/// features of the crate.
 ///
 /// # Panics
 /// Panics outside a build script, where cargo does not set `OUT_DIR`.
 pub fn build_script(features: &[&str]) -> ExitCode {
     let out_dir = env::var_os("OUT_DIR").map(PathBuf::from).expect("cargo sets it for build scripts");
-    let workspace = Path::new(WORKSPACE);
-    let sources = workspace.join(SOURCES);
     // Where there are sources, objects from an earlier packing do not count.
-    let outcome = if sources.join("Cargo.toml").is_file() {
+    let outcome = if let Some(workspace) = workspace_of(Path::new("")) {
         for input in INPUTS {
             println!("cargo:rerun-if-changed={}", workspace.join(input).display());
         }
         for variable in [TOOLCHAIN_VAR, LINKER_VAR] {
             println!("cargo:rerun-if-env-changed={variable}");
         }
-        build(&sources, &out_dir, features)
+        build(&workspace.join(SOURCES), &out_dir, features)
     } else {
         println!("cargo:rerun-if-changed={PACKAGED}");
         unpack(Path::new(PACKAGED), &out_dir, features)
@@ -67,6 +66,12 @@ pub fn build_script(features: &[&str]) -> ExitCode {
             }
         }
     }
+}
+
+/// Returns the workspace that has the sources, from the directory of a crate. A package has none around it.
+fn workspace_of(krate: &Path) -> Option<PathBuf> {
+    let mut workspaces = WORKSPACES.iter().map(|workspace| krate.join(workspace));
+    workspaces.find(|workspace| workspace.join(SOURCES).join("Cargo.toml").is_file())
 }
 
 /// Copies the objects of a package to `out_dir`.
@@ -86,6 +91,20 @@ fn unpack(packaged: &Path, out_dir: &Path, features: &[&str]) -> Result<(), Buil
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_workspace_is_above_the_crate() {
+        let dir = env::temp_dir().join(format!("bpf-build-workspace-{}", std::process::id()));
+        let (one, two) = (dir.join("one"), dir.join("some/two"));
+        for made in [&one, &two, &dir.join(SOURCES)] {
+            fs::create_dir_all(made).unwrap();
+        }
+        assert_eq!((workspace_of(&one), workspace_of(&two)), (None, None), "there are no sources");
+        fs::write(dir.join(SOURCES).join("Cargo.toml"), "").unwrap();
+        assert_eq!(workspace_of(&one), Some(one.join("..")));
+        assert_eq!(workspace_of(&two), Some(two.join("../..")));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_package_brings_its_objects() {

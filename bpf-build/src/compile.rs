@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn builds_of_all_profiles_share_one_directory() {
         let root = env::temp_dir().join(format!("bpf-build-test-{}", std::process::id()));
-        let out_dir = |profile: &str| root.join(profile).join("build/transport-user-1234/out");
+        let out_dir = |profile: &str| root.join(profile).join("build/tiercel-node-1234/out");
         for profile in ["debug", "release"] {
             fs::create_dir_all(out_dir(profile)).unwrap();
         }

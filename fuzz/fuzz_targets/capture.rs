@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    transport_user::fuzz::capture(bytes);
+    tiercel_cli::fuzz::capture(bytes);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    transport_user::fuzz::control(bytes);
+    tiercel_node::fuzz::control(bytes);
 });

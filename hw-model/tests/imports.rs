@@ -54,7 +54,10 @@ fn crates_use_only_those_before_them() -> Result<(), Box<dyn Error>> {
         for used in dependencies(&directory(at))? {
             assert!(place(&used).is_none_or(|place| place < number), "{name} uses {used}");
             assert!(
-                !matches!(&*used, "transport-user" | "transport-ebpf" | "tiercel-tests"),
+                !matches!(
+                    &*used,
+                    "tiercel" | "tiercel-node" | "tiercel-cli" | "transport-ebpf" | "tiercel-tests"
+                ),
                 "{name} uses {used}"
             );
         }

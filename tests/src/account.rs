@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use fabric_model::{Corruption, LinkStats, Port};
+use tiercel::Connection;
+use tiercel_node::Node;
 use transport_common::counters::Counter;
 use transport_common::wire::udp::IP_PROTOCOL_UDP;
-use transport_user::{Connection, Node};
 
 use crate::checks::{counters, info, settle, wait_until};
 use crate::nodes::TwoNodes;

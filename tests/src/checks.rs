@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use tiercel::{Connection, ConnectionInfo, MemoryRegion};
+use tiercel_node::{Node, Pools};
 use transport_common::counters::Counter;
-use transport_user::{Connection, ConnectionInfo, MemoryRegion, Node, Pools};
 
 /// The time after which a test fails. It does not measure speed, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -20,17 +20,16 @@ use crate::{Host, Namespace};
 /// If it cannot be built.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        build("transport-user", "--bin", "tiercel").expect("the program `tiercel` can be built")
-    })
+    PROGRAM
+        .get_or_init(|| build("tiercel-cli", "--bin", "tiercel").expect("the program `tiercel` can be built"))
 }
 
-/// Returns an example of the library, built from the same sources as the test.
+/// Returns an example of the node, built from the same sources as the test.
 ///
 /// # Errors
 /// If it cannot be built.
 pub fn example(name: &str) -> Result<PathBuf> {
-    build("transport-user", "--example", name)
+    build("tiercel-node", "--example", name)
 }
 
 /// Returns the program behind `tiercel model`, built from the same sources as the test.

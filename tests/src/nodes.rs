@@ -5,14 +5,15 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
 use fabric_model::FlowHash;
+use tiercel::{
+    CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, LocalCid, OpenConnection, Tuning,
+    Tunnel, Ulp,
+};
+use tiercel_node::rate_update::RateUpdateOptions;
+use tiercel_node::{EngineOptions, Node, NodeOptions, Transmit};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
-use transport_user::rate_update::RateUpdateOptions;
-use transport_user::{
-    CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, EngineOptions, LocalCid, Node,
-    NodeOptions, OpenConnection, Transmit, Tuning, Tunnel, Ulp,
-};
 
 use crate::{Host, Pair};
 

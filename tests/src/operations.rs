@@ -1,7 +1,7 @@
 //! Every operation between two nodes, with a check of its effect.
 
 use anyhow::Result;
-use transport_user::{Access, MemoryRegion, OperationError};
+use tiercel::{Access, MemoryRegion, OperationError};
 
 use crate::checks::{contents, fill};
 use crate::nodes::TwoNodes;

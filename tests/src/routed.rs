@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use anyhow::Result;
-use tokio::runtime::{Builder, Runtime};
-use transport_common::wire::udp::FALCON_UDP_PORT;
-use transport_user::connection_manager::{
+use tiercel::{Access, Cid, Connection, Tuning};
+use tiercel_node::connection_manager::{
     ConnectError, ConnectionManager, Limits, ManagerOptions, NodeHost, SessionInfo, Terms, Timing,
 };
-use transport_user::{Access, Cid, Connection, Node, NodeOptions, Tuning};
+use tiercel_node::{Node, NodeOptions};
+use tokio::runtime::{Builder, Runtime};
+use transport_common::wire::udp::FALCON_UDP_PORT;
 
 use crate::Namespace;
 use crate::checks::{block_on, contents, fill, wait_until};

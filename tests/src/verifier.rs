@@ -9,7 +9,7 @@ use aya::{Ebpf, EbpfLoader};
 use aya_obj::Object;
 use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_CALL, bpf_insn};
 use bpf_call::{Instruction, LoadXdp};
-use transport_user::programs;
+use tiercel_node::programs;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 

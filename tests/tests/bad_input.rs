@@ -5,6 +5,9 @@ use std::net::{IpAddr, UdpSocket};
 
 use anyhow::{Context, Result};
 use falcon_conformance::{Draft, Parts, Session, Start, encoded, ip_packet};
+use tiercel::{Access, LocalCid, Mac, MemoryRegion, OpenConnection, Tunnel};
+use tiercel_node::connection_manager::{Host as _, NodeHost};
+use tiercel_node::{Node, NodeOptions};
 use tiercel_tests::checks::{PATIENCE, counters, pattern, settle, wait_until};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup};
 use tiercel_tests::raw_peer::raw_peer;
@@ -23,8 +26,6 @@ use transport_common::wire::psp::{NEXT_HEADER_FALCON, Psp};
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_common::wire::{PacketType, ProtocolType};
-use transport_user::connection_manager::{Host as _, NodeHost};
-use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection, Tunnel};
 
 /// Registered at the node; D-84: the first R_Key is 1.
 const KEY: RKey = RKey(1);

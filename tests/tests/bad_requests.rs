@@ -1,6 +1,8 @@
 //! Requests that a node or its peer must refuse, each with its own error. Existing connections continue to work.
 
 use anyhow::Result;
+use tiercel::{Access, Error, LocalCid, Mac, MemoryRegion, OpenConnection, OperationError, PostError};
+use tiercel_node::{Node, NodeOptions};
 use tiercel_tests::checks::{block_on, contents, fill, settle};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::{Host, Pair, PassProgram, need_root, veth};
@@ -8,9 +10,6 @@ use transport_common::ids::{Cid, RKey};
 use transport_common::queues::{CONNECTIONS, Verb, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::UlpCode;
-use transport_user::{
-    Access, Error, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection, OperationError, PostError,
-};
 
 /// Falcon's code of a push that the peer's ULP completed in error (F-11-33).
 const CIE: u8 = CompletionCode::TargetNackCie as u8;

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use tempfile::TempDir;
+use tiercel::{Access, OperationError, Ulp};
 use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, info, pools, settle, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::transaction::CompletionCode;
-use transport_user::{Access, OperationError, Ulp};
 
 fn blocks() -> Setup {
     Setup { ulp: Ulp::Block, ..Setup::default() }

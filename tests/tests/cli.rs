@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 use falcon_nic::Parameters;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tiercel_node::config::DEFAULT_CONTROL_PORT;
 use tiercel_tests::checks::{PATIENCE, pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome, tiercel};
 use tiercel_tests::{Host, Pair, need_root};
 use trace_replay::Request;
-use transport_user::config::DEFAULT_CONTROL_PORT;
 
 /// Two nodes, each a `tiercel up`, connected by the connection manager.
 struct Nodes {

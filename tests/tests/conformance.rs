@@ -5,9 +5,9 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
+use tiercel_cli::decode::{Capture, decode_frame};
 use tiercel_tests::cli::{NodeProcess, Outcome, program, tiercel};
 use tiercel_tests::{Host, Pair, need_root};
-use transport_user::decode::{Capture, decode_frame};
 
 /// The node file of one end, with its address and that of the other. The tester's and the peer's have the same numbers with the
 /// two sides exchanged.

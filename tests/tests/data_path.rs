@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::join;
+use tiercel::{
+    Access, Cid, Connection, ConnectionState, LocalCid, MemoryRegion, OpenConnection, OperationError, RKey,
+    Tuning,
+};
+use tiercel_node::connection_manager::{ConnectError, Event, Terms};
 use tiercel_tests::checks::{self, wait_until};
 use tiercel_tests::need_root;
 use tiercel_tests::operations::all;
 use tiercel_tests::routed::{Dropped, End, Routed, address};
 use tiercel_tests::stopwatch::{Stopwatch, Taken};
 use transport_common::transaction::CompletionCode;
-use transport_user::connection_manager::{ConnectError, Event, Terms};
-use transport_user::{
-    Access, Cid, Connection, ConnectionState, LocalCid, MemoryRegion, OpenConnection, OperationError, RKey,
-    Tuning,
-};
 
 /// The bounds of docs/limits.md, "How soon an end is noticed", with default tuning and a short round trip. At set-up this is what
 /// its range begins with, because the range depends on the round trip.

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use falcon_conformance::Parts;
+use tiercel::{Access, Connection, MemoryRegion, PostError, Tuning};
+use tiercel_node::{EngineMode, EngineOptions};
 use tiercel_tests::checks::{block_on, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes, connect, node};
 use tiercel_tests::{Bridge, Pair, need_root};
 use transport_common::ids::Cid;
 use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 use transport_common::wire::{FalconHeader, PacketType};
-use transport_user::{Access, Connection, EngineMode, EngineOptions, MemoryRegion, PostError, Tuning};
 
 /// How long operations may take in all. A busy machine needs a part of it.
 const PATIENCE: Duration = Duration::from_secs(300);

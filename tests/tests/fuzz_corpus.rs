@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use fabric_model::fuzz::fabric;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use tiercel_cli::fuzz::{capture, hex_text};
+use tiercel_node::fuzz::{connection_manager, control, netlink, node_file, quantities};
 use trace_replay::fuzz::trace;
-use transport_user::fuzz::{capture, connection_manager, control, hex_text, netlink, node_file, quantities};
 
 /// The name of a target and its function, which returns how many things it read.
 type Target = (&'static str, fn(&[u8]) -> usize);

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use tiercel::{Access, Connection, ConnectionState, MemoryRegion};
+use tiercel_node::Node;
 use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pattern, pools, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::simulation::scribbler::{Own, overwrite};
@@ -14,7 +16,6 @@ use tiercel_tests::{Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::ids::Cid;
 use transport_common::queues::{Completion, Verb, WorkRequest};
-use transport_user::{Access, Connection, ConnectionState, MemoryRegion, Node};
 
 /// For how long the application overwrites its page, at least.
 const HOSTILE: Duration = Duration::from_secs(6);

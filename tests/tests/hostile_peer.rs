@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
+use tiercel::{Mac, Ulp};
+use tiercel_node::config::DEFAULT_CONTROL_PORT;
+use tiercel_node::connection_manager::{
+    Ending, FileMessage, Introduction, Message, Offer, PROTOCOL, ProofRegion, SecurityOffer, Via,
+};
 use tiercel_tests::checks::{PATIENCE, block_on, pattern, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::{Host, Pair, need_root};
 use tokio::net::TcpSocket;
-use transport_user::config::DEFAULT_CONTROL_PORT;
-use transport_user::connection_manager::{
-    Ending, FileMessage, Introduction, Message, Offer, PROTOCOL, ProofRegion, SecurityOffer, Via,
-};
-use transport_user::{Mac, Ulp};
 
 /// The address of the hostile peer, beside that of node A.
 const HOSTILE: &str = "10.7.0.99";

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
+use tiercel::{LocalCid, OpenConnection, Picoseconds};
+use tiercel_node::{EngineMode, EngineOptions};
 use tiercel_tests::checks::{counter, wait_until};
 use tiercel_tests::cli::{NodeProcess, tiercel};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes, node};
@@ -15,7 +17,6 @@ use tiercel_tests::operations::{Regions, there_and_back};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::ids::Cid;
-use transport_user::{EngineMode, EngineOptions, LocalCid, OpenConnection, Picoseconds};
 
 /// Two nodes, one per host, and their connection.
 struct TwoProcesses {
@@ -392,7 +393,7 @@ fn a_static_connection_comes_back_after_a_new_start_of_its_peer() -> Result<()> 
             assert_eq!(node.stats()?.pools.connections, 1);
         }
         let unknown = nodes.a.reset(CID_B).await.expect_err("A has no such connection");
-        assert!(matches!(unknown, transport_user::Error::UnknownCid(_)), "{unknown}");
+        assert!(matches!(unknown, tiercel::Error::UnknownCid(_)), "{unknown}");
         Ok(())
     })
 }
@@ -425,7 +426,7 @@ fn a_connection_keeps_its_slot_while_it_is_reset() -> Result<()> {
                 nodes.at_a = nodes.a.reset(CID_A).await?;
                 assert_eq!(nodes.at_a.cid(), CID_A);
             }
-            Ok::<_, transport_user::Error>(())
+            Ok::<_, tiercel::Error>(())
         });
         ended.store(true, Relaxed);
         reset
@@ -467,7 +468,7 @@ fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // The order matters: packets that A still sends must not reach the restarted B.
-            Ok::<_, transport_user::Error>((nodes.a.reset(CID_A).await?, nodes.b.reset(CID_B).await?))
+            Ok::<_, tiercel::Error>((nodes.a.reset(CID_A).await?, nodes.b.reset(CID_B).await?))
         };
         let (write, both) = tokio::join!(write, both);
         assert!(write.is_err(), "its acknowledgements look old");

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
+use tiercel::{Access, Cid, Error, Tuning};
+use tiercel_node::{AttachMode, EngineOptions, Lost, Node, NodeOptions, Transmit};
 use tiercel_tests::checks::{block_on, contents, fill, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, node};
@@ -12,9 +14,6 @@ use tiercel_tests::routed::{End, Routed};
 use tiercel_tests::stopwatch::Stopwatch;
 use tiercel_tests::veth::{self, Offload};
 use tiercel_tests::{Host, Namespace, Pair, need_root};
-use transport_user::{
-    Access, AttachMode, Cid, EngineOptions, Error, Lost, Node, NodeOptions, Transmit, Tuning,
-};
 
 fn up(host: &Host) -> Result<Node> {
     node(host, EngineOptions::default(), Setup::default())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fabric_model::Port;
+use tiercel::{Connection, ConnectionState, LocalCid, Mac, OpenConnection, OperationError, Tuning};
 use tiercel_tests::account::{account, stand_still};
 use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pools, settle, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
@@ -15,7 +16,6 @@ use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::Cid;
 use transport_common::transaction::CompletionCode;
-use transport_user::{Connection, ConnectionState, LocalCid, Mac, OpenConnection, OperationError, Tuning};
 
 /// The default impairments of `cargo xtask run`.
 const DEFAULT: &str = "loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";

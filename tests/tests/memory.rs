@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use tiercel::{Access, Completion, Error, MemoryRegion, Verb, WorkFlags, WorkRequest};
+use tiercel_node::{Node, NodeOptions};
 use tiercel_tests::checks::{self, pattern, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::queues::BANK_BYTES;
-use transport_user::{
-    Access, Completion, Error, MemoryRegion, Node, NodeOptions, Verb, WorkFlags, WorkRequest,
-};
 
 /// The longest operation, and the longest of verbs.
 const GIB: u64 = 1 << 30;

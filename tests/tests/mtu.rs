@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
+use tiercel::{Access, Error, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, OpenConnection};
+use tiercel_node::{AttachMode, NATIVE_MTU, Node, NodeOptions};
 use tiercel_tests::checks::{self, fill, pattern};
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
@@ -11,10 +13,6 @@ use tiercel_tests::{Host, Pair, need_root};
 use transport_common::ids::RKey;
 use transport_common::ulp::UlpCode;
 use transport_common::ulp::rdma::Aeth;
-use transport_user::{
-    Access, AttachMode, Error, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, NATIVE_MTU, Node,
-    NodeOptions, OpenConnection,
-};
 
 /// Brings two nodes up on a cable of this MTU and connects them. Above [`NATIVE_MTU`] the attachment is generic.
 fn at_mtu(mtu: u32, ipv6: bool) -> Result<TwoNodes> {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::join;
+use tiercel::{Access, Cid, ConnectionState, Mac, Tuning};
 use tiercel_tests::checks::{self, wait_until};
 use tiercel_tests::need_root;
 use tiercel_tests::routed::{Dropped, End, Routed, address};
 use tiercel_tests::stopwatch::Stopwatch;
 use tiercel_tests::veth::MacAddress;
-use transport_user::{Access, Cid, ConnectionState, Mac, Tuning};
 
 /// The bounds of docs/limits.md, "How soon an end is noticed".
 mod stated {

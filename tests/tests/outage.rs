@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use host_nic::{HostConfig, HostNic};
+use tiercel::Tuning;
 use tiercel_tests::simulation::node_config_of;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path, State};
@@ -12,7 +13,6 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{AccessFlags, Domain, NodeConfig, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
-use transport_user::Tuning;
 
 const MICROSECOND: u64 = 1_000_000;
 const MILLISECOND: u64 = 1000 * MICROSECOND;

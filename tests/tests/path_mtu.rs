@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use tiercel::{LARGEST_MTU, Tuning};
+use tiercel_node::connection_manager::{ConnectError, SessionInfo};
 use tiercel_tests::checks::wait_until;
 use tiercel_tests::need_root;
 use tiercel_tests::nodes::Setup;
 use tiercel_tests::routed::{Dropped, End, Routed};
 use tiercel_tests::stopwatch::Stopwatch;
-use transport_user::connection_manager::{ConnectError, SessionInfo};
-use transport_user::{LARGEST_MTU, Tuning};
 
 /// The MTU of the path.
 const PATH_MTU: u32 = 1400;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use anyhow::{Context, Result};
 use fabric_model::{Egress, LinkStats, Port, Topology};
+use tiercel::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared};
+use tiercel::{Access, CongestionControl, ConnectionInfo, MemoryRegion, Tuning};
 use tiercel_tests::account::stand_still;
 use tiercel_tests::checks::{block_on, contents, fill, info, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes, flow_hash};
 use tiercel_tests::{LiveStats, Pair, need_root};
-use transport_user::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared};
-use transport_user::{Access, CongestionControl, ConnectionInfo, MemoryRegion, Tuning};
 
 const PATHS: usize = 2;
 const CHUNK: usize = 100_000;

@@ -12,13 +12,14 @@ use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
+use tiercel::{Access, Connection, MemoryRegion, OperationError, Tuning, Ulp};
+use tiercel_node::Node;
 use tiercel_tests::checks::{PATIENCE, given_back, pattern, pools, settle, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome};
 use tiercel_tests::nodes::{Setup, connect, node};
 use tiercel_tests::operations::all;
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::ids::Cid;
-use transport_user::{Access, Connection, MemoryRegion, Node, OperationError, Tuning, Ulp};
 
 /// Set to run longer than [`USUAL`].
 const SECONDS: &str = "TIERCEL_SOAK_SECONDS";

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
+use tiercel::congestion::Placement;
+use tiercel::{CongestionControl, CongestionParameters, Error, Tuning};
+use tiercel_node::{EngineMode, EngineOptions, TraceOptions, TraceReport};
 use tiercel_tests::checks::{block_on, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
@@ -18,11 +21,6 @@ use transport_common::ids::Cid;
 use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{Tag, Tape};
-use transport_user::congestion::Placement;
-use transport_user::{
-    CongestionControl, CongestionParameters, EngineMode, EngineOptions, Error, TraceOptions, TraceReport,
-    Tuning,
-};
 
 /// The default impairments of `cargo xtask run`.
 const DEFAULT: &str = "seed=61,loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";

@@ -12,13 +12,14 @@ use std::pin::pin;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
+use tiercel::{Access, LocalCid, Mac, OpenConnection};
+use tiercel_node::{Node, NodeOptions, Transmit};
 use tiercel_tests::checks::{block_on, contents, counters, fill, settle, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::{Host, Namespace, Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::ids::RKey;
-use transport_user::{Access, LocalCid, Mac, Node, NodeOptions, OpenConnection, Transmit};
 
 fn of(node: &Node, counter: Counter) -> u64 {
     counters(node)[counter.name()]

@@ -1,12 +1,12 @@
 //! Every operation of the Rust API between two nodes on real hosts.
 
 use anyhow::Result;
+use tiercel::{Access, MemoryRegion, OperationError, Tuning, Tunnel};
 use tiercel_tests::checks::{self, info};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::transaction::CompletionCode;
-use transport_user::{Access, MemoryRegion, OperationError, Tuning, Tunnel};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()

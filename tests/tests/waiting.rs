@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tiercel::control::{Failure, Request};
+use tiercel_node::control::{Handler, ProgressSender, Server, bind};
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, program};
 use tiercel_tests::{Pair, need_root};
 use tokio::runtime::Builder;
-use transport_user::control::{Failure, Handler, ProgressSender, Request, Server, bind};
 
 /// Size of a file with a little data and a long hole. Both ends hash the hole, so a copy of it lasts.
 const LONG: u64 = 64 << 30;

@@ -117,7 +117,7 @@ pub(crate) fn compiles_for_arm64(progress: &Progress) -> Result<()> {
         .current_dir(workspace())
         .env("RUSTC", toolchain.rustc())
         .env_remove("RUSTUP_TOOLCHAIN")
-        .args(["check", "-Z", "build-std", "--target", ARM64, "--package", "transport-user"]))
+        .args(["check", "-Z", "build-std", "--target", ARM64, "--package", "tiercel-cli"]))
 }
 
 /// Builds the documentation; warnings are errors.

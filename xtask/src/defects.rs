@@ -33,7 +33,7 @@ const BUILD: [&str; 8] =
 const CONTROL: &str = "--seeds 400";
 /// Build scripts that build the XDP programs. Neither the simulation nor a unit test has any, and a defect need not compile
 /// for BPF.
-const BUILD_SCRIPTS: [&str; 2] = ["tests/build.rs", "transport-user/build.rs"];
+const BUILD_SCRIPTS: [&str; 2] = ["tests/build.rs", "transport-user/node/build.rs"];
 
 /// Options of `cargo xtask defects`.
 #[derive(Args)]
@@ -448,6 +448,9 @@ mod tests {
         let TestPlace { package, target } = place;
         let directory = match package.as_str() {
             "falcon-conformance" => "conformance",
+            "tiercel" => "transport-user/library",
+            "tiercel-cli" => "transport-user/program",
+            "tiercel-node" => "transport-user/node",
             "tiercel-tests" => "tests",
             "trace-replay" => "replay",
             other => other,
@@ -467,16 +470,16 @@ mod tests {
     fn a_test_is_named_with_its_place() {
         let read = |text: &str| describe("x".to_owned(), &format!("Something is wrong.\n{text}\n"));
         for (text, command) in [
-            ("Test: transport-user lib it", "cargo test --package transport-user --lib it"),
+            ("Test: tiercel-node lib it", "cargo test --package tiercel-node --lib it"),
             (
                 "Test: transport-common transaction it",
                 "cargo test --package transport-common --test transaction it",
             ),
-            ("Test: transport-user bin/tiercel it", "cargo test --package transport-user --bin tiercel it"),
+            ("Test: tiercel-cli bin/tiercel it", "cargo test --package tiercel-cli --bin tiercel it"),
         ] {
             assert_eq!(read(text).expect("a test").by.to_string(), command);
         }
-        for text in ["Test: it", "Test: transport-user it", "Test: transport-user lib it that"] {
+        for text in ["Test: it", "Test: tiercel-node it", "Test: tiercel-node lib it that"] {
             assert!(read(text).is_err(), "{text}");
         }
     }

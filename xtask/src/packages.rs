@@ -1,6 +1,6 @@
 //! The crates that are published: what crates.io wants of them, and their packages.
 //!
-//! The library is published, and what it needs. Nothing else is.
+//! The program `tiercel` is published, and what it needs: the node, the library, the core. Nothing else is.
 
 use std::{
     collections::BTreeSet,
@@ -19,10 +19,12 @@ use crate::{
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
-/// The crate that users name.
-const LIBRARY: &str = "transport-user";
-/// The object that the library includes.
-const PROGRAM: &str = "tiercel-ebpf";
+/// The crate that needs all others that are published.
+const TOP: &str = "tiercel-cli";
+/// The directory of the crate that includes the object of the XDP programs.
+const NODE: &str = "transport-user/node";
+/// This object.
+const OBJECT: &str = "tiercel-ebpf";
 /// Manifests of crates that are workspaces of their own.
 const OUTSIDE: [&str; 2] = ["fuzz/Cargo.toml", "transport-ebpf/Cargo.toml"];
 /// The most keywords and categories that crates.io takes, and the length of a keyword.
@@ -115,10 +117,10 @@ fn packages() -> Result<Vec<Package>> {
     Ok(metadata.packages)
 }
 
-/// Returns the names of the library and of the crates that it is built from.
+/// Returns the name of the topmost crate, and of those that it is built from.
 fn needed(packages: &[Package]) -> BTreeSet<&str> {
     let mut needed = BTreeSet::new();
-    let mut names = vec![LIBRARY];
+    let mut names = vec![TOP];
     while let Some(name) = names.pop() {
         if needed.insert(name) {
             let package = packages.iter().find(|package| package.name == name);
@@ -134,8 +136,8 @@ fn faults(packages: &[Package]) -> Vec<String> {
     let of = |package: &Package| -> Vec<String> {
         let faults = match (needed.contains(package.name.as_str()), package.is_published()) {
             (true, true) => lacks(package, &needed),
-            (true, false) => vec![format!("{LIBRARY} needs it, and it has `publish = false`")],
-            (false, true) => vec![format!("{LIBRARY} does not need it: set `publish = false`")],
+            (true, false) => vec![format!("{TOP} needs it, and it has `publish = false`")],
+            (false, true) => vec![format!("{TOP} does not need it: set `publish = false`")],
             (false, false) => vec![],
         };
         faults.into_iter().map(|fault| format!("{}: {fault}", package.name)).collect()
@@ -188,7 +190,7 @@ fn is_keyword(keyword: &str) -> bool {
     begins && keyword.len() <= LONGEST_KEYWORD && keyword.chars().all(inner)
 }
 
-/// The compiled programs beside the library's manifest. Dropping it removes them.
+/// The compiled programs beside the node's manifest. Dropping it removes them.
 struct Programs(PathBuf);
 
 impl Drop for Programs {
@@ -202,9 +204,9 @@ impl Drop for Programs {
 pub(crate) fn package(progress: &Progress) -> Result<()> {
     setup::setup(Scope::Build, &mut BuildAhead::of(&[]), progress)?;
     build_programs(BuildAhead::of(&[]), progress)?;
-    let programs = Programs(workspace().join(LIBRARY).join(bpf_build::PACKAGED));
+    let programs = Programs(workspace().join(NODE).join(bpf_build::PACKAGED));
     fs::create_dir_all(&programs.0).with_context(|| format!("cannot create {}", programs.0.display()))?;
-    fs::copy(target_dir().join(PROGRAM), programs.0.join(PROGRAM)).context("cannot copy the XDP programs")?;
+    fs::copy(target_dir().join(OBJECT), programs.0.join(OBJECT)).context("cannot copy the XDP programs")?;
     progress.say("packing the crates, and compiling them");
     let packages = packages()?;
     // The programs are not in git.
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     fn package(name: &str, publish: Value, dependencies: Value) -> Package {
-        let manifest = workspace().join(LIBRARY).join("Cargo.toml");
+        let manifest = workspace().join(NODE).join("Cargo.toml");
         let package = json!({
             "name": name, "publish": publish, "description": "A crate", "license": "MIT", "rust_version": "1.95",
             "readme": "README.md", "manifest_path": manifest, "keywords": ["falcon"], "categories": ["no-std"],
@@ -234,7 +236,7 @@ mod tests {
         json!({ "name": name, "req": req, "kind": kind, "path": "/somewhere" })
     }
 
-    /// The library, a crate that it needs, and one for tests.
+    /// The topmost crate, a crate that it needs, and one for tests.
     fn good() -> [Package; 3] {
         let needs = [
             dependency("core", "^0.1.0", Value::Null),
@@ -242,7 +244,7 @@ mod tests {
             json!({ "name": "serde", "req": "^1", "kind": null }),
         ];
         [
-            package(LIBRARY, Value::Null, json!(needs)),
+            package(TOP, Value::Null, json!(needs)),
             package("core", Value::Null, json!([])),
             package("helper", json!([]), json!([])),
         ]
@@ -255,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_needs_is_published_and_nothing_else() {
+    fn what_the_program_needs_is_published_and_nothing_else() {
         assert_eq!(faults(&good()), Vec::<String>::new());
         let mut packages = good();
         packages[1].publish = Some(vec![]);
-        assert_eq!(one_fault(&packages), "core: transport-user needs it, and it has `publish = false`");
+        assert_eq!(one_fault(&packages), "core: tiercel-cli needs it, and it has `publish = false`");
         let mut packages = good();
         packages[2].publish = None;
-        assert_eq!(one_fault(&packages), "helper: transport-user does not need it: set `publish = false`");
+        assert_eq!(one_fault(&packages), "helper: tiercel-cli does not need it: set `publish = false`");
     }
 
     #[test]
@@ -288,7 +290,7 @@ mod tests {
         for (spoil, fault) in lacks {
             let mut packages = good();
             spoil(&mut packages[0]);
-            assert_eq!(one_fault(&packages), format!("transport-user: {fault}"));
+            assert_eq!(one_fault(&packages), format!("tiercel-cli: {fault}"));
         }
         let mut packages = good();
         packages[0].dependencies[1].req = "^0.1.0".to_owned();

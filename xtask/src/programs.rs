@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Builds the XDP programs separately first, so that the output of their compiler is visible. The build script of
-/// transport-user then finds them up to date. Also waits for the build that was started ahead.
+/// the node then finds them up to date. Also waits for the build that was started ahead.
 pub(crate) fn build_programs(ahead: BuildAhead, progress: &Progress) -> Result<()> {
     progress.say("building the XDP programs");
     let out_dir = target_dir();

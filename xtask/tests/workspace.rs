@@ -58,7 +58,7 @@ fn outside_a_workspace_the_user_is_sent_into_one() {
 const BAKED_IN: &str = concat!("env!(\"CARGO_MANIFEST", "_DIR\")");
 
 /// A module that only tests have, although its file is not called so.
-const TEST_MODULE: &str = "transport-user/src/control/protocol/schema.rs";
+const TEST_MODULE: &str = "transport-user/library/src/control/protocol/schema.rs";
 
 /// Cargo does not compile programs again whose sources were moved together with the target directory. So only tests may
 /// know a directory of the sources from the compiler: they are what cargo runs from the same place.

@@ -7,6 +7,7 @@ use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use bpf_call::Banks;
+use tiercel_node::programs::{ENGINE, EXCHANGE, REDELIVER, WIRE};
 use transport_common::connection::{Endpoint, Entry};
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
@@ -14,7 +15,6 @@ use transport_common::datapath::exchange::Direction;
 use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, QueuePair, REGIONS, Region};
 use transport_common::shard::NodePage;
 use transport_common::timing_wheel::TimingWheel;
-use transport_user::programs::{ENGINE, EXCHANGE, REDELIVER, WIRE};
 
 use super::mapping::{self, Mapping};
 

@@ -15,12 +15,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use anyhow::{Context, Result, ensure};
 use host_nic::testbed::{connection, node};
 use host_nic::{HostConfig, HostNic};
+use tiercel_node::programs::{ENGINE, REDELIVER, WIRE};
 use transport_common::connection::Entry;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::shard::NodePage;
 use transport_common::units::Picoseconds;
-use transport_user::programs::{ENGINE, REDELIVER, WIRE};
 
 use crate::differential::{Case, Stimulus, bytes};
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use fabric_model::Time;
-use transport_user::decode::decode_frame;
+use tiercel_cli::decode::decode_frame;
 
 /// Number of events that are kept.
 const KEPT: usize = 60;

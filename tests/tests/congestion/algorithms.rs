@@ -4,13 +4,13 @@ use std::panic::panic_any;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use transport_common::congestion::event::Direction;
-use transport_common::congestion::nic_time::{DelayCode, NicTime};
-use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
-use transport_user::congestion::{
+use tiercel::congestion::{
     Algorithm, AlgorithmChoice, AlgorithmId, CongestionControl, CongestionParameters, EngineState, Event,
     Outcome, Placement, Prepared,
 };
+use transport_common::congestion::event::Direction;
+use transport_common::congestion::nic_time::{DelayCode, NicTime};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
 /// Number of events that an algorithm answers correctly before it misbehaves.
 const GOOD: u32 = 20;

@@ -4,11 +4,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result};
+use tiercel::congestion::Placement;
+use tiercel::{CongestionControl, Tuning};
+use tiercel_node::rate_update::{RateUpdateOptions, RateUpdateState, RateUpdateStatus};
 use tiercel_tests::checks::{block_on, info, wait_until};
 use tiercel_tests::nodes::Setup;
-use transport_user::congestion::Placement;
-use transport_user::rate_update::{RateUpdateOptions, RateUpdateState, RateUpdateStatus};
-use transport_user::{CongestionControl, Tuning};
 
 use crate::algorithms::{KERNEL, Misdeed, Nonsense, Sometimes, USER, user};
 use crate::traffic::Traffic;

@@ -4,11 +4,12 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tiercel::{Error, Tuning};
+use tiercel_node::{AttachMode, Node, NodeOptions};
 use tiercel_tests::checks::{block_on, info, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::Setup;
 use tiercel_tests::{Host, Pair, need_root};
-use transport_user::{AttachMode, Error, Node, NodeOptions, Tuning};
 
 use crate::algorithms::KERNEL;
 use crate::traffic::Traffic;

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use tiercel::congestion::{AlgorithmChoice, AlgorithmId, Placement};
+use tiercel::{CongestionControl, Error};
 use tiercel_tests::checks::{PATIENCE, block_on, block_on_for, info};
-use transport_user::congestion::{AlgorithmChoice, AlgorithmId, Placement};
-use transport_user::{CongestionControl, Error};
 
 use crate::algorithms::{KERNEL, USER};
 use crate::traffic::Traffic;

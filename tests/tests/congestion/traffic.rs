@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::{Result, ensure};
+use tiercel::{Access, CongestionControl, MemoryRegion, Tuning};
 use tiercel_tests::checks::{contents, fill, info, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Pair, need_root};
-use transport_user::{Access, CongestionControl, MemoryRegion, Tuning};
 
 /// Bytes of one WRITE.
 const CHUNK: usize = 200_000;

@@ -12,8 +12,8 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use tiercel_cli::decode::{Capture, Decoded, Value, decode_frame};
 use tiercel_tests::simulation::{Observer, Profile, Scenario, World};
-use transport_user::decode::{Capture, Decoded, Value, decode_frame};
 
 /// The time of a capture's first frame.
 const START: Duration = Duration::from_secs(1_700_000_000);

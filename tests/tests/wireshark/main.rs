@@ -18,8 +18,8 @@ use anyhow::{Context, Result, ensure};
 use fabric_model::Probability;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use tiercel_cli::decode::{Decoded, Field, Layer, Value};
 use tiercel_tests::simulation::{Profile, Scenario};
-use transport_user::decode::{Decoded, Field, Layer, Value};
 
 use crate::capture::Frame;
 use crate::tools::{LUAS, Shown, fields, imitated, number, summaries, tshark, tshark_on};

@@ -106,8 +106,8 @@ mod tests {
         for (path, expected) in [
             ("transport-common/src/wire/ack.rs", Kind::Code),
             ("transport-common/tests/windows.rs", Kind::Test),
-            ("transport-user/src/config/tests.rs", Kind::Test),
-            ("transport-user/src/library/queue_pair_tests.rs", Kind::Test),
+            ("transport-user/node/src/config/tests.rs", Kind::Test),
+            ("transport-user/library/src/verbs/queue_pair_tests.rs", Kind::Test),
             ("tests/src/simulation/oracle.rs", Kind::Test),
             ("hw-model/p4/swift.p4", Kind::Code),
             ("conformance/src/checks/order.rs", Kind::Test),

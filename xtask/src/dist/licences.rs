@@ -17,7 +17,7 @@ const NAMES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"
 
 /// The two dependency trees: the program, and the XDP programs in it.
 const PARTS: [[&str; 2]; 2] =
-    [["--package", "transport-user"], ["--manifest-path", "transport-ebpf/Cargo.toml"]];
+    [["--package", "tiercel-cli"], ["--manifest-path", "transport-ebpf/Cargo.toml"]];
 
 /// Returns the name, version and licence of every crate, and after that each licence text once, with the crates
 /// that have it.

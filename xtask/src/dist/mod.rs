@@ -89,7 +89,7 @@ fn build(target: &Path, release: &Release, progress: &Progress) -> Result<PathBu
     }
     flags.push(format!("--remap-path-prefix={}={NAME}", workspace().display()));
     run(cargo()
-        .args(["build", "--release", "--locked", "--package", "transport-user", "--bin", NAME])
+        .args(["build", "--release", "--locked", "--package", "tiercel-cli", "--bin", NAME])
         .arg("--target-dir")
         .arg(target)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
@@ -122,7 +122,7 @@ fn stage_documents(tree: &Tree, release: &Release, files: &Path) -> Result<()> {
     let own = |name: &str| read(&workspace().join(name));
     tree.put("usr/lib/systemd/system/tiercel@.service", &read(&files.join("tiercel@.service"))?, 0o644)?;
     tree.put("usr/share/tiercel/wireshark/falcon.lua", &own("wireshark/falcon.lua")?, 0o644)?;
-    tree.put(control::EXAMPLE, &own("transport-user/examples/node.toml")?, 0o644)?;
+    tree.put(control::EXAMPLE, &own("transport-user/node/examples/node.toml")?, 0o644)?;
     tree.put("usr/share/lintian/overrides/tiercel", &read(&files.join("lintian-overrides"))?, 0o644)?;
     let documents = "usr/share/doc/tiercel";
     tree.put(&format!("{documents}/copyright"), &control::copyright(files)?, 0o644)?;

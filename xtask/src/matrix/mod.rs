@@ -226,7 +226,7 @@ fn program(options: &Options, progress: &Progress) -> Result<PathBuf> {
     if let Some(program) = &options.tiercel {
         return fs::canonicalize(program).with_context(|| format!("no program {}", program.display()));
     }
-    let build = ["build", "--release", "--package", "transport-user", "--bin", "tiercel"];
+    let build = ["build", "--release", "--package", "tiercel-cli", "--bin", "tiercel"];
     let mut ahead = BuildAhead::of(&build);
     setup::setup(Scope::Build, &mut ahead, progress)?;
     build_programs(ahead, progress)?;

@@ -22,8 +22,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use tiercel_node::EngineOptions;
 use tiercel_tests::{Pair, veth};
-use transport_user::EngineOptions;
 
 use crate::ack::AckHandling;
 use crate::figures::{Baseline, FIGURES, Figure, Measure, RAW};

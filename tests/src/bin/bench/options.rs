@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use transport_user::Transmit;
-use transport_user::quantity::whole;
+use tiercel::quantity::whole;
+use tiercel_node::Transmit;
 
 use crate::figures::{Baseline, FIGURES, Figure};
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use falcon_conformance::{Flow, encoded};
 use serde::Serialize;
+use tiercel::{Connection, MemoryRegion};
 use tiercel_tests::checks::block_on;
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Host, veth};
@@ -29,7 +30,6 @@ use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::udp::Udp;
 use transport_common::wire::{PacketType, ProtocolType};
-use transport_user::{Connection, MemoryRegion};
 
 use crate::figures::FIGURES;
 use crate::machine::{APPLICATION_CPU, pin};
@@ -120,10 +120,8 @@ impl<'a> Storm<'a> {
         let tuning = Setup::CONSTANT;
         let victim =
             nodes.connect(VICTIM, Setup { checksum: false, ordered: true, tuning, ..Setup::default() })?;
-        let (local, remote) = (
-            nodes.a.register(64, transport_user::Access::LOCAL)?,
-            nodes.b.register(64, transport_user::Access::ALL)?,
-        );
+        let (local, remote) =
+            (nodes.a.register(64, tiercel::Access::LOCAL)?, nodes.b.register(64, tiercel::Access::ALL)?);
         let TwoNodes { pair, .. } = nodes;
         let flow = Flow {
             source_mac: pair.b.mac.0,

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use tiercel::{Access, MemoryRegion, PostError, Tuning};
+use tiercel_node::{EngineMode, EngineOptions};
 use tiercel_tests::Pair;
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
-use transport_user::{Access, EngineMode, EngineOptions, MemoryRegion, PostError, Tuning};
 
 use crate::cost;
 use crate::figures::{Figure, MESSAGE, Measure, Operation, SMALL};
@@ -278,7 +279,7 @@ fn succeeded(completions: &[Completion]) -> Result<()> {
     match completions.iter().find(|completion| completion.status != 0 || completion.ulp_code != 0) {
         None => Ok(()),
         Some(failed) => {
-            bail!("{}", transport_user::describe(failed.status, failed.ulp_code))
+            bail!("{}", tiercel::describe(failed.status, failed.ulp_code))
         }
     }
 }

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use fabric_model::{BitFlip, Corruption, LinkStats, Port};
+use tiercel_node::NodeStats;
 use tiercel_tests::LiveFabric;
 use transport_common::connection::Statistics;
 use transport_common::counters::Counter;
-use transport_user::NodeStats;
 
 use crate::equation::Equation;
 use crate::snapshot::Snapshot;

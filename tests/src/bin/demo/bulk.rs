@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
+use tiercel::{Access, MemoryRegion};
+use tiercel_node::Node;
 use tiercel_tests::nodes::TwoNodes;
-use transport_user::{Access, MemoryRegion, Node};
 
 use crate::file::{Copy, Source, hex};
 use crate::measure::{Latencies, Progress};

@@ -18,9 +18,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use tiercel_node::{EngineMode, EngineOptions};
 use tiercel_tests::Pair;
 use tiercel_tests::nodes::{Setup, TwoNodes};
-use transport_user::{EngineMode, EngineOptions};
 
 use crate::options::Options;
 use crate::report::Report;

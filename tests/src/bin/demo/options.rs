@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use fabric_model::{FabricConfig, Impairments, Probability, Scope, Span};
+use tiercel::Tuning;
+use tiercel::quantity::{parse_integer, parse_number, whole};
 use tiercel_tests::nodes::Setup;
-use transport_user::Tuning;
-use transport_user::quantity::{parse_integer, parse_number, whole};
 
 /// Moves a file between two hosts by Falcon, through a fabric that loses, reorders, duplicates and corrupts
 /// packets: by WRITE, back by READ, and by SEND. Compares hashes. Then measures 64-byte operations on a direct

@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::Result;
 use fabric_model::FabricConfig;
 use serde::Serialize;
+use tiercel::ConnectionInfo;
+use tiercel_node::NodeStats;
 use tiercel_tests::LiveStats;
 use tiercel_tests::nodes::TwoNodes;
 use transport_common::counters::Counter;
-use transport_user::{ConnectionInfo, NodeStats};
 
 use crate::balance;
 use crate::equation::Equation;

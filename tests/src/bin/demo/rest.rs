@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tiercel::ConnectionInfo;
+use tiercel_node::{Node, Pools};
 use tiercel_tests::nodes::TwoNodes;
-use transport_user::{ConnectionInfo, Node, Pools};
 
 use crate::snapshot::Snapshot;
 
@@ -50,7 +51,7 @@ fn in_windows(info: &ConnectionInfo) -> u64 {
 
 fn windows(info: &ConnectionInfo) -> [(&'static str, u64); 6] {
     let (request, data) = (&info.request_tx, &info.data_tx);
-    let sent = |w: &transport_user::TransmitWindowInfo| u64::from(w.next_psn.wrapping_sub(w.base_psn));
+    let sent = |w: &tiercel::TransmitWindowInfo| u64::from(w.next_psn.wrapping_sub(w.base_psn));
     [
         ("request window: unacknowledged", sent(request)),
         ("data window: unacknowledged", sent(data)),

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use tiercel::{Access, Connection, MemoryRegion, PostError};
 use tiercel_tests::nodes::TwoNodes;
 use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
-use transport_user::{Access, Connection, MemoryRegion, PostError};
 
 use crate::measure::{Latencies, Latency, Progress};
 use crate::report::Phase;

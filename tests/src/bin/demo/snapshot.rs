@@ -1,9 +1,9 @@
 //! The counters of the nodes and of the fabric.
 
 use anyhow::Result;
+use tiercel_node::NodeStats;
 use tiercel_tests::LiveStats;
 use tiercel_tests::nodes::TwoNodes;
-use transport_user::NodeStats;
 
 /// All counters at one moment.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
 use datacentre::Tuning;
 use fabric_model::{Rate, Span};
+use tiercel::congestion::{AlgorithmChoice, CongestionControl as Control, CongestionParameters};
+use tiercel::quantity::{parse_integer, parse_number, whole};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, Ticks};
-use transport_user::congestion::{AlgorithmChoice, CongestionControl as Control, CongestionParameters};
-use transport_user::quantity::{parse_integer, parse_number, whole};
 
 /// Runs experiments in a data centre on virtual time, whose hosts run the same datapath as the XDP programs, or
 /// on real packets. Checks their promises, and writes JSON, plots (SVG) and a report (HTML).

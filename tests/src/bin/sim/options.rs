@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
+use tiercel::quantity::{parse_integer, whole};
 use tiercel_tests::simulation::{Hosts, MOST_HOSTS, Profile, Scenario, SmallWorld};
-use transport_user::quantity::{parse_integer, whole};
 
 use crate::shrink::Reduction;
 

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use fabric_model::{Egress, LinkStats, Port, Rate, Topology};
 use futures_util::future::try_join_all;
+use tiercel::{Access, CongestionControl, Connection, ConnectionInfo, MemoryRegion, Tuning};
+use tiercel_node::Node;
 use tiercel_tests::nodes::{self, Setup, flow_hash};
 use tiercel_tests::veth::DEFAULT_MTU;
 use tiercel_tests::{Host, LiveFabric, Network};
 use tokio::time::MissedTickBehavior;
 use transport_common::ids::{Cid, RKey};
-use transport_user::{Access, CongestionControl, Connection, ConnectionInfo, MemoryRegion, Node, Tuning};
 
 use crate::options::Options;
 

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use fabric_model::{Egress, Impairments, Topology, Trunk};
 use futures_util::future::try_join_all;
 use lab_report::{Bound, Case, Experiment, Verdict, World, mean, quantile};
-use transport_user::Tuning;
-use transport_user::congestion::{CongestionControl, CongestionParameters};
+use tiercel::Tuning;
+use tiercel::congestion::{CongestionControl, CongestionParameters};
 
 use super::course::{self, Live, SEGMENT};
 use super::tcp::{Course, PacedTcp};

@@ -9,16 +9,15 @@ use anyhow::{Context, Result, ensure};
 use falcon_conformance::Parts;
 use futures_util::future::try_join_all;
 use lab_report::{Case, Experiment, Verdict, World};
+use tiercel::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared};
+use tiercel::{Access, CongestionControl, Connection, MemoryRegion, Tuning};
+use tiercel_node::rate_update::RateUpdateOptions;
+use tiercel_node::{EngineMode, EngineOptions, Node};
 use tiercel_tests::nodes::{self, Setup};
 use tiercel_tests::{Bridge, Capture};
 use transport_common::ids::Cid;
 use transport_common::units::{Fcwnd, InterPacketGap};
 use transport_common::wire::PacketType;
-use transport_user::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared};
-use transport_user::rate_update::RateUpdateOptions;
-use transport_user::{
-    Access, CongestionControl, Connection, EngineMode, EngineOptions, MemoryRegion, Node, Tuning,
-};
 
 use super::course::{self, CHUNK, SEGMENT, block_on};
 use super::pacing_load::{CONNECTIONS, Load, Measured};

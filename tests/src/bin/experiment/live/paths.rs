@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use fabric_model::{Egress, Port, Rate, Span, Topology};
 use lab_report::{Bound, Case, Experiment, Verdict, World};
+use tiercel::Tuning;
+use tiercel::congestion::{CongestionControl, CongestionParameters};
 use tiercel_tests::checks::wait_until;
 use transport_common::connection::DATA_WINDOW;
-use transport_user::Tuning;
-use transport_user::congestion::{CongestionControl, CongestionParameters};
 
 use super::course::{self, Live, SEGMENT};
 use super::series;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fabric_model::{Egress, Rate, Topology, Trunk};
 use futures_util::future::try_join_all;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
-use transport_user::CongestionControl;
+use tiercel::CongestionControl;
 
 use super::course::{self, LINK, Live, SEGMENT, Sample};
 use super::rate::part;
@@ -64,7 +64,7 @@ fn variants(options: &Options) -> Result<Vec<Variant>> {
         return Ok(vec![without]);
     }
     let asked = options.control()?.parameters.plb_target_delay_multiplier;
-    let unset = asked == transport_user::CongestionParameters::DEFAULT.plb_target_delay_multiplier;
+    let unset = asked == tiercel::CongestionParameters::DEFAULT.plb_target_delay_multiplier;
     let multiplier = if unset { MULTIPLIER } else { asked };
     let soon = ("median time to even load", Bound::AtMost(50.0));
     let name = format!("with PLB from {multiplier:.2} of the target on");

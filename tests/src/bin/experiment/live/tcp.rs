@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tiercel_node::connection_manager::round_trip_of;
 use tiercel_tests::Host;
-use transport_user::connection_manager::round_trip_of;
 
 /// Bytes of user data that all flows had delivered, at times since the start.
 pub(super) type Course = Vec<(Duration, u64)>;

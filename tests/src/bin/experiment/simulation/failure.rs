@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use fabric_model::{Egress, Impairments, Rate, Span, Time, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Verdict, mean, quantile};
-use transport_user::congestion::CongestionParameters;
+use tiercel::congestion::CongestionParameters;
 
 use super::progress::Progress;
 use super::{measure, setup};

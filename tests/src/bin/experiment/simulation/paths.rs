@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 use datacentre::{DataCentre, FlowPlan, HostModel, Message, Plan, Tuning};
 use fabric_model::{FabricConfig, Rate, Span, Time, Topology};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
+use tiercel::congestion::{CongestionControl, CongestionParameters};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::connection::DATA_WINDOW;
 use transport_common::units::{Picoseconds, Ticks};
-use transport_user::congestion::{CongestionControl, CongestionParameters};
 
 use super::progress::Progress;
 use super::{measure, setup};
@@ -118,7 +118,7 @@ impl Path {
     fn tuning(&self, options: &Options, parameters: CongestionParameters) -> Result<Tuning> {
         let measured = std::time::Duration::from_nanos((self.round_trip.0 + self.jitter.0) / 1000);
         let congestion = CongestionControl { parameters, ..CongestionControl::SWIFT };
-        let chosen = transport_user::Tuning { congestion, ..transport_user::Tuning::DEFAULT };
+        let chosen = tiercel::Tuning { congestion, ..tiercel::Tuning::DEFAULT };
         let tuning = chosen.for_round_trip(measured);
         let prepared = tuning.congestion.parameters.prepare()?;
         Ok(Tuning {

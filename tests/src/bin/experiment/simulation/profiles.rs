@@ -4,7 +4,7 @@ use anyhow::Result;
 use datacentre::{DataCentre, FlowPlan};
 use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, jain, mean};
-use transport_user::congestion::CongestionParameters;
+use tiercel::congestion::CongestionParameters;
 
 use super::progress::Progress;
 use super::series::{self, TIME};

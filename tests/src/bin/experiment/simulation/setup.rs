@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use datacentre::{FlowPlan, HostModel, Message, Plan, Tuning};
 use fabric_model::{Egress, FabricConfig, Port, Rate, Span, Time, Topology, Trunk};
 use lab_report::{Experiment, World};
+use tiercel::congestion::{CongestionControl, CongestionParameters};
 use transport_common::connection::INITIAL_HOP_LIMIT;
 use transport_common::units::Ticks;
-use transport_user::congestion::{CongestionControl, CongestionParameters};
 
 use crate::options::Options;
 
@@ -97,7 +97,7 @@ pub(crate) fn chosen(
     round_trip: Span,
 ) -> Result<Tuning> {
     let congestion = CongestionControl { parameters, ..CongestionControl::SWIFT };
-    let chosen = transport_user::Tuning { congestion, ..transport_user::Tuning::DEFAULT };
+    let chosen = tiercel::Tuning { congestion, ..tiercel::Tuning::DEFAULT };
     let chosen = chosen.for_round_trip(Duration::from_nanos(round_trip.0 / 1000));
     let mut tuning = Tuning {
         rto: Ticks::from_nanos(chosen.rto.as_nanos() as u64),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use datacentre::{DataCentre, FlowPlan, FlowSample, HostModel, Message, Plan};
 use fabric_model::{Span, Time, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
-use transport_user::congestion::CongestionParameters;
+use tiercel::congestion::CongestionParameters;
 
 use super::progress::Progress;
 use super::setup;

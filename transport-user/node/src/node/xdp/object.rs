@@ -1,0 +1,64 @@
+//! The maps of a loaded object.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+
+use aya::Ebpf;
+use aya::maps::{Map, MapData, RingBuf};
+use tiercel::Error;
+use tiercel::backend::{Descriptors, Maps};
+
+use crate::node::instruments::Instruments;
+
+/// The ring by which the wire program wakes the engine.
+pub(crate) type WakeRing = RingBuf<MapData>;
+
+/// Maps the node's maps of a loaded object. `exchange` is the program that copies connections into and out of their
+/// slots. The memory has `banks` banks.
+pub(super) fn make_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> Result<Maps, Error> {
+    let given = Descriptors {
+        exchange,
+        exchange_page: descriptor(object, "EXCHANGE")?,
+        queue_pairs: descriptor(object, "QUEUE_PAIRS")?,
+        memory: descriptor(object, "MEMORY")?,
+        regions: descriptor(object, "REGIONS")?,
+        node: descriptor(object, "NODE")?,
+        congestion: descriptor(object, "CONGESTION")?,
+        clock: descriptor(object, "CLOCK")?,
+    };
+    Maps::new(given, banks)
+}
+
+/// Takes the maps that only the node reads out of a loaded object.
+pub(super) fn take_instruments(object: &mut Ebpf) -> Result<Instruments, Error> {
+    Ok(Instruments {
+        counters: typed(object, "COUNTERS")?,
+        delays: typed(object, "DELAYS")?,
+        trace: Mutex::new(Some(typed(object, "TRACE")?)),
+        trace_lost: typed(object, "TRACE_LOST")?,
+    })
+}
+
+/// Returns the descriptor of a map of any type.
+fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
+    let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(Error::Object(name))? else {
+        return Err(Error::Object(name));
+    };
+    let fd = data.fd().as_fd().try_clone_to_owned();
+    fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
+}
+
+/// Returns a map of a type that aya supports. It stays in its object.
+pub(super) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
+    object: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<T, Error> {
+    let map = object.map_mut(name).ok_or(Error::Object(name))?;
+    T::try_from(map).map_err(|_| Error::Object(name))
+}
+
+/// Takes a map of a type that aya supports out of its object.
+pub(super) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
+    let map = object.take_map(name).ok_or(Error::Object(name))?;
+    T::try_from(map).map_err(|_| Error::Object(name))
+}
