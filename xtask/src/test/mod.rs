@@ -57,6 +57,7 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
 /// Runs what the options ask for, and prints everything but the last line.
 fn perform(options: &Options, progress: &Progress) -> Result<Verdict> {
     preflight::kernel()?;
+    preflight::room(&target_dir())?;
     let scope = if options.filter.is_some() { Scope::Build } else { Scope::Checks };
     let mut ahead = BuildAhead::of(&BUILD);
     setup::setup(scope, &mut ahead, progress)?;
