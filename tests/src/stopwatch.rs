@@ -101,6 +101,7 @@ impl Taken {
     /// If it took longer.
     pub fn check(self, what: &str, bound: Duration) {
         let Self { elapsed, paused } = self;
+        println!("{what}: {elapsed:?}, of which the machine took {paused:?}; {bound:?} is stated");
         assert!(
             elapsed.saturating_sub(paused) <= TOLERANCE * bound,
             "{what} took {elapsed:?}, and a thread that only sleeps was late by {paused:?} of that: {bound:?} is stated, and \
