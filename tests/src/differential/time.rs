@@ -224,11 +224,9 @@ impl Bracket {
             traces.push(t1.wrapping_add(a.congestion.rtt.0));
         }
         traces.extend(last_sent(before, after));
-        let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
         let timeout = a.initiator.timeout.0;
-        let stamped = transactions.filter(|(old, new)| old.since != new.since);
         // One that was stamped now, or one that has been overdue for longer.
-        traces.extend(stamped.flat_map(|(_, new)| [new.since.0, new.since.0.wrapping_add(timeout)]));
+        traces.extend(stamped(before, after).flat_map(|since| [since, since.wrapping_add(timeout)]));
         let requests = before.tables.requests.iter().zip(&after.tables.requests);
         let waits =
             requests.filter(|(old, new)| new.state == RequestState::Rnr && old.retry_at != new.retry_at);
@@ -244,15 +242,23 @@ impl Bracket {
         Some(Reading { time: found, exact: false })
     }
 
-    /// Returns the reading of the first step of a redelivery, which shows in the initiator and in the packets whose timers
-    /// it restarted. The second step changes neither, but for the packet that it sends.
+    /// Returns the reading of the first step of a redelivery, which shows in the initiator, in the transactions that began to
+    /// wait and in the packets whose timers it restarted. The second step changes none of these, but for the packet that it
+    /// sends.
     pub(super) fn first_step(self, before: &Entry, after: &Entry, second: Reading) -> Option<Picoseconds> {
         let timeout = after.connection.initiator.timeout.0;
         let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
         let armed = new.time().filter(|_| old != new).map(|time| [time.0.wrapping_sub(timeout), time.0]);
         let restarted = last_sent(before, after).filter(|sent| *sent != second.time.ticks().0);
-        armed.into_iter().flatten().chain(restarted).find_map(|ticks| self.at_ticks(ticks))
+        let traces = armed.into_iter().flatten().chain(stamped(before, after)).chain(restarted);
+        traces.into_iter().find_map(|ticks| self.at_ticks(ticks))
     }
+}
+
+/// Returns since when each transaction waits for which that has changed.
+fn stamped<'e>(before: &'e Entry, after: &'e Entry) -> impl Iterator<Item = u32> {
+    let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
+    transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since.0)
 }
 
 /// Returns when each packet was sent last for which that has changed.
@@ -308,7 +314,20 @@ mod tests {
 
     use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 
-    use super::{CLEAR_AHEAD, CLEAR_BEHIND, FalconTime, Reading, clear_of_all};
+    use super::{Bracket, CLEAR_AHEAD, CLEAR_BEHIND, Entry, FalconTime, Reading, clear_of_all};
+
+    /// The timer of the initiator runs already, so it does not show when the request began to wait.
+    #[test]
+    fn a_request_that_begins_to_wait_shows_the_first_step() {
+        let before: Box<Entry> = bytemuck::zeroed_box();
+        let mut after = before.clone();
+        let at = |tick: u64| Picoseconds(tick << Ticks::PICOS_SHIFT);
+        let bracket = Bracket { first: at(1_000_000), last: at(1_000_100) };
+        let second = Reading { time: at(1_000_050), exact: false };
+        assert_eq!(bracket.first_step(&before, &after, second), None);
+        after.tables.transactions[7].since = FalconTime(1_000_037);
+        assert_eq!(bracket.first_step(&before, &after, second), Some(at(1_000_037)));
+    }
 
     #[test]
     fn an_estimate_in_the_tick_of_a_reading_is_that_reading() {
