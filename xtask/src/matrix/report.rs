@@ -145,29 +145,35 @@ impl Results {
              count as a failure here.\n"
         );
         self.verifier_table(&mut page);
-        page += "\n## What was seen\n";
-        let mut row = None;
-        for cell in self.cells.iter().filter(|cell| cell.outcome != Outcome::NotRun) {
-            if row != Some(cell.row()) {
-                row = Some(cell.row());
-                let _ = write!(
-                    page,
-                    "\n**{}, {}** (CPU: {})\n\n",
-                    cell.release,
-                    cell.nic.title(),
-                    cell.accelerator
-                );
-            }
-            let note = escaped(&cell.note);
-            let _ = writeln!(
-                page,
-                "- {}: {}, {} s. {note}",
-                cell.scenario.title(),
-                cell.outcome.word(),
-                cell.seconds
-            );
-        }
+        self.seen(&mut page);
         page
+    }
+
+    /// Writes what was observed, once for all guests on which it was the same.
+    fn seen(&self, page: &mut String) {
+        let run = || self.cells.iter().filter(|cell| cell.outcome != Outcome::NotRun);
+        let accelerators: BTreeSet<&str> = run().map(|cell| &*cell.accelerator).collect();
+        let accelerators: Vec<&str> = accelerators.into_iter().collect();
+        *page += "\n## What was seen\n\n";
+        let _ = writeln!(page, "The guests' CPUs were {}.", accelerators.join(", "));
+        let scenarios: BTreeSet<Scenario> = run().map(|cell| cell.scenario).collect();
+        for scenario in scenarios {
+            let mut rows: Vec<(Outcome, &str, Vec<&Cell>)> = vec![];
+            for cell in run().filter(|cell| cell.scenario == scenario) {
+                let same =
+                    |row: &&mut (Outcome, &str, Vec<&Cell>)| row.0 == cell.outcome && row.1 == cell.note;
+                match rows.iter_mut().find(same) {
+                    Some(row) => row.2.push(cell),
+                    None => rows.push((cell.outcome, &cell.note, vec![cell])),
+                }
+            }
+            let _ = writeln!(page, "\n**{}**\n", scenario.title());
+            let everywhere = rows.len() == 1;
+            for (outcome, note, cells) in rows {
+                let guests = if everywhere { "all guests".to_owned() } else { guests(&cells) };
+                let _ = writeln!(page, "- {guests}: {}. {}", outcome.word(), escaped(note));
+            }
+        }
     }
 
     fn table(&self, page: &mut String) {
@@ -234,6 +240,16 @@ their emulation, so nothing here tells of speed.
 
 ";
 
+/// Returns the cards of the cells, each with its kernels.
+fn guests(cells: &[&Cell]) -> String {
+    let mut kernels: BTreeMap<Nic, Vec<&str>> = BTreeMap::new();
+    for cell in cells {
+        kernels.entry(cell.nic).or_default().push(&cell.kernel);
+    }
+    let cards = kernels.iter().map(|(nic, kernels)| format!("{} ({})", nic.title(), kernels.join(", ")));
+    cards.collect::<Vec<_>>().join("; ")
+}
+
 /// Returns a series as a number to sort by.
 fn series(kernel: &str) -> (u32, u32) {
     let mut numbers = kernel.split('.').map(|number| number.parse().unwrap_or(0));
@@ -292,7 +308,26 @@ mod tests {
         assert_eq!(table[2], "| 6.12 | virtio_net | works |  | 2026-11-23 | abc |");
         assert_eq!(table[4], "| 7.3 | e1000e, generic |  | **fails** | 2026-11-23 | abc |");
         assert_eq!(table[7], "| 7.3.4 | 600000 | 7 | d |");
-        assert!(page.contains("- cp: **fails**, 2 s. seen \\| \\<so\\>"), "{page}");
+        assert!(page.contains("\n**cp**\n\n- all guests: **fails**. seen \\| \\<so\\>\n"), "{page}");
+    }
+
+    #[test]
+    fn what_is_the_same_on_several_guests_is_written_once() {
+        let all = results(vec![
+            cell("6.12", Nic::VirtioNet, Scenario::Cp, Outcome::Works),
+            cell("7.3", Nic::VirtioNet, Scenario::Cp, Outcome::Works),
+            cell("7.3", Nic::E1000e, Scenario::Cp, Outcome::Fails),
+        ]);
+        let page = all.page();
+        assert!(page.contains("- virtio_net (6.12, 7.3): works. seen"), "{page}");
+        assert!(page.contains("- e1000e, generic (7.3): **fails**. seen"), "{page}");
+    }
+
+    #[test]
+    fn the_page_is_that_of_the_results() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let page = Results::read(&docs.join("platforms.json")).expect("the results can be read").page();
+        assert_eq!(fs::read_to_string(docs.join("platforms.md")).expect("the page can be read"), page);
     }
 
     #[test]
