@@ -16,7 +16,7 @@ use super::answer::{self, Completed, ReceiveLimits, ReceiveState, TraceEnd, Trac
 use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right, Via};
 use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request, VERSION};
 use crate::congestion::{CongestionChange, CongestionInfo};
-use crate::parameters::device::tests::device;
+use crate::parameters::device::Device;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
 use crate::status::{
@@ -141,7 +141,7 @@ fn status() -> answer::NodeStatus {
         control_version: VERSION,
         pid: 1,
         uptime_s: 2,
-        device: device(),
+        device: Device::for_tests(),
         attach: AttachMode::Native,
         transmit: Transmit::Stack,
         engine: engine(),
