@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use tiercel::{Access, Error, LocalCid, Mac, MemoryRegion, OpenConnection, OperationError, PostError};
-use tiercel_node::{Node, NodeOptions};
+use tiercel_node::{Node, NodeError, NodeOptions};
 use tiercel_tests::checks::{block_on, contents, fill, settle};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::{Host, Pair, PassProgram, need_root, veth};
@@ -201,32 +201,35 @@ fn a_node_comes_up_where_it_can_and_says_why_it_cannot() -> Result<()> {
     let on = |interface: &str| NodeOptions::new(interface, pair.a.ipv4.into());
     let refused = up(on("veth9"));
     assert!(
-        matches!(&refused, Err(Error::UnknownInterface { available, .. }) if available.contains(&"veth0".to_owned())),
+        matches!(&refused, Err(NodeError::UnknownInterface { available, .. }) if available.contains(&"veth0".to_owned())),
         "{refused:?}"
     );
-    assert!(matches!(up(on("lo")), Err(Error::Loopback { .. })));
+    assert!(matches!(up(on("lo")), Err(NodeError::Loopback { .. })));
     let tiny = NodeOptions { mtu: Some(100), ..on(Host::INTERFACE) };
-    assert!(matches!(up(tiny), Err(Error::MtuTooSmall { .. })));
+    assert!(matches!(up(tiny), Err(NodeError::MtuTooSmall { .. })));
     pair.a.ip("link set veth0 mtu 2000\n")?;
     let above_interface = NodeOptions { mtu: Some(3000), ..on(Host::INTERFACE) };
-    assert!(matches!(up(above_interface), Err(Error::MtuAboveInterface { limit: 2000, .. })));
+    assert!(matches!(up(above_interface), Err(NodeError::MtuAboveInterface { limit: 2000, .. })));
     pair.a.ip("link set veth0 mtu 1500\n")?;
     let huge = NodeOptions { mtu: Some(9000), ..on(Host::INTERFACE) };
-    assert!(matches!(up(huge), Err(Error::MtuAboveLargest { .. })));
+    assert!(matches!(up(huge), Err(NodeError::MtuAboveLargest { .. })));
     let nobody = NodeOptions::new(Host::INTERFACE, std::net::Ipv4Addr::UNSPECIFIED.into());
-    assert!(matches!(up(nobody), Err(Error::BadAddress { .. })));
+    assert!(matches!(up(nobody), Err(NodeError::BadAddress { .. })));
 
     let foreign = pair.a.run(|| PassProgram::attach(veth::interface_index(Host::INTERFACE)?))?;
     let foreign_id = program_on(&pair.a)?;
     let refused = up(on(Host::INTERFACE));
-    assert!(matches!(&refused, Err(Error::XdpOccupied { id, .. }) if Some(*id) == foreign_id), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(NodeError::XdpOccupied { id, .. }) if Some(*id) == foreign_id),
+        "{refused:?}"
+    );
     assert_eq!(program_on(&pair.a)?, foreign_id, "left alone");
     let forced = up(NodeOptions { force: true, ..on(Host::INTERFACE) })?;
     let id = program_on(&pair.a)?;
     assert!(id.is_some() && id != foreign_id);
     let refused = up(on(Host::INTERFACE));
     assert!(
-        matches!(&refused, Err(Error::NodeRunning { id: other, .. }) if Some(*other) == id),
+        matches!(&refused, Err(NodeError::NodeRunning { id: other, .. }) if Some(*other) == id),
         "{refused:?}"
     );
     drop(foreign);
@@ -234,7 +237,7 @@ fn a_node_comes_up_where_it_can_and_says_why_it_cannot() -> Result<()> {
     forced.down();
     assert_eq!(program_on(&pair.a)?, None);
     pair.a.ip("link set veth0 down\n")?;
-    assert!(matches!(up(on(Host::INTERFACE)), Err(Error::InterfaceDown { .. })));
+    assert!(matches!(up(on(Host::INTERFACE)), Err(NodeError::InterfaceDown { .. })));
     Ok(())
 }
 

@@ -382,14 +382,14 @@ impl Fixed {
     }
 
     fn open_with([a, b]: [&End<'_>; 2], tuning: Tuning) -> Result<Self> {
-        let open = |end: &End<'_>, own: u32, other: u32, peer: usize| {
+        let open = |end: &End<'_>, own: u32, other: u32, peer: usize| -> Result<_> {
             let peer = address(peer, true, false);
             let mac = end.node.resolve(peer)?;
-            end.node.open(OpenConnection {
+            Ok(end.node.open(OpenConnection {
                 local_cid: LocalCid::Given(Cid(own)),
                 tuning,
                 ..OpenConnection::new(Cid(other), peer, mac)
-            })
+            })?)
         };
         let [cid_a, cid_b] = Self::CIDS;
         open(b, cid_b, cid_a, 0)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tiercel::{Access, Cid, Error, Tuning};
-use tiercel_node::{AttachMode, EngineOptions, Lost, Node, NodeOptions, Transmit};
+use tiercel_node::{AttachMode, EngineOptions, Lost, Node, NodeError, NodeOptions, Transmit};
 use tiercel_tests::checks::{block_on, contents, fill, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, node};
@@ -117,7 +117,7 @@ fn a_tentative_address_is_waited_for_and_a_duplicate_is_named() -> Result<()> {
     pair.a.run(|| std::net::TcpListener::bind((address, 4792)))?;
     begin_check(&pair.b)?;
     let error = up(&pair.b).expect_err("A has the address");
-    assert!(matches!(error, Error::AddressDuplicate { .. }), "{error}");
+    assert!(matches!(error, NodeError::AddressDuplicate { .. }), "{error}");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tiercel::{Access, Completion, Error, MemoryRegion, Verb, WorkFlags, WorkRequest};
-use tiercel_node::{Node, NodeOptions};
+use tiercel_node::{Node, NodeError, NodeOptions};
 use tiercel_tests::checks::{self, pattern, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Host, Pair, need_root};
@@ -193,7 +193,7 @@ fn memory_that_is_not_there_is_refused() -> Result<()> {
     };
     for asked in [0, (256 << 20) - 1, (64 << 30) + 1, u64::MAX] {
         let error = up(asked).expect_err("refused");
-        assert!(matches!(error, Error::NodeMemory { .. }), "{asked}: {error}");
+        assert!(matches!(error, NodeError::Library(Error::NodeMemory { .. })), "{asked}: {error}");
         assert!(error.to_string().ends_with("choose 256MiB to 64GiB"), "{error}");
     }
     let node = up(256 << 20)?;

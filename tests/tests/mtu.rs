@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
-use tiercel::{Access, Error, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, OpenConnection};
-use tiercel_node::{AttachMode, NATIVE_MTU, Node, NodeOptions};
+use tiercel::{Access, LARGEST_MTU, LARGEST_SEGMENT, LocalCid, Mac, MemoryRegion, OpenConnection};
+use tiercel_node::{AttachMode, NATIVE_MTU, Node, NodeError, NodeOptions};
 use tiercel_tests::checks::{self, fill, pattern};
 use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::operations::Regions;
@@ -184,7 +184,10 @@ fn an_mtu_that_cannot_be_served_is_refused() -> Result<()> {
         };
         for asked in [LARGEST_MTU + 1, 9000] {
             let error = up(asked).expect_err("no node serves it");
-            assert!(matches!(error, Error::MtuAboveLargest { limit, .. } if limit == possible), "{error}");
+            assert!(
+                matches!(error, NodeError::MtuAboveLargest { limit, .. } if limit == possible),
+                "{error}"
+            );
             assert!(error.to_string().contains(&format!("choose at most {possible}")), "{error}");
         }
         assert_eq!(up(possible)?.device().mtu, possible);

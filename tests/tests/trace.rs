@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tiercel::congestion::Placement;
-use tiercel::{CongestionControl, CongestionParameters, Error, Tuning};
-use tiercel_node::{EngineMode, EngineOptions, TraceOptions, TraceReport};
+use tiercel::{CongestionControl, CongestionParameters, Tuning};
+use tiercel_node::{EngineMode, EngineOptions, NodeError, TraceOptions, TraceReport};
 use tiercel_tests::checks::{block_on, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
@@ -110,12 +110,15 @@ fn one_trace_at_a_time_into_new_files() -> Result<()> {
     for number in 0..8 {
         let first = nodes.a.trace(options(&directory.path().join(format!("a.trace{number}"))))?;
         let second = nodes.a.trace(options(&directory.path().join(format!("other{number}"))));
-        assert!(matches!(second, Err(Error::TraceRunning)), "{second:?}");
+        assert!(matches!(second, Err(NodeError::TraceRunning)), "{second:?}");
         first.stop()?;
     }
     nodes.a.trace(options(&file))?.stop()?;
     let again = nodes.a.trace(options(&file));
-    assert!(matches!(&again, Err(Error::TraceFile { hint, .. }) if hint.contains("new file")), "{again:?}");
+    assert!(
+        matches!(&again, Err(NodeError::TraceFile { hint, .. }) if hint.contains("new file")),
+        "{again:?}"
+    );
     let third = nodes.a.trace(TraceOptions { runs: Some(1), ..options(&directory.path().join("third")) })?;
     nodes.a.down();
     third.stop().context("a node that went down ends its trace")?;

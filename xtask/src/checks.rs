@@ -17,7 +17,7 @@ pub(crate) struct Check {
 }
 
 /// The checks of `cargo xtask lint`.
-pub(crate) const LINTS: [Check; 9] = [
+pub(crate) const LINTS: [Check; 10] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
     Check { name: "conformance", perform: requirements_have_tests },
@@ -26,6 +26,8 @@ pub(crate) const LINTS: [Check; 9] = [
     Check { name: "words", perform: words_are_plain },
     Check { name: "packages", perform: packages_are_complete },
     Check { name: "clippy", perform: clippy_on_host },
+    // After clippy, which downloads what the crates need.
+    Check { name: "packing", perform: crates_are_packed },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
 ];
 
@@ -90,6 +92,11 @@ fn words_are_plain(progress: &Progress) -> Result<()> {
 fn packages_are_complete(progress: &Progress) -> Result<()> {
     progress.say("checking what crates.io wants of the crates");
     packages::check(workspace())
+}
+
+fn crates_are_packed(progress: &Progress) -> Result<()> {
+    progress.say("packing the crates for crates.io");
+    packages::pack_only()
 }
 
 fn clippy_on_host(progress: &Progress) -> Result<()> {

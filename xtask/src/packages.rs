@@ -27,6 +27,8 @@ const NODE: &str = "transport-user/node";
 const OBJECT: &str = "tiercel-ebpf";
 /// Manifests of crates that are workspaces of their own.
 const OUTSIDE: [&str; 2] = ["fuzz/Cargo.toml", "transport-ebpf/Cargo.toml"];
+/// The texts of the licences. In the directory of a crate they are links to those of the workspace.
+const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// The most keywords and categories that crates.io takes, and the length of a keyword.
 const MOST: usize = 5;
 const LONGEST_KEYWORD: usize = 20;
@@ -163,6 +165,9 @@ fn lacks(package: &Package, published: &BTreeSet<&str>) -> Vec<String> {
     if !has_readme {
         faults.push("it has no README.md".to_owned());
     }
+    // Who gets a package must get the licence with it.
+    let missing = LICENCES.into_iter().filter(|licence| !directory.join(licence).is_file());
+    faults.extend(missing.map(|licence| format!("it has no {licence}: link it to that of the workspace")));
     for (name, words) in [("keywords", &package.keywords), ("categories", &package.categories)] {
         if words.is_empty() || words.len() > MOST {
             faults.push(format!("it has {} {name}: name 1 to {MOST}", words.len()));
@@ -208,10 +213,21 @@ pub(crate) fn package(progress: &Progress) -> Result<()> {
     fs::create_dir_all(&programs.0).with_context(|| format!("cannot create {}", programs.0.display()))?;
     fs::copy(target_dir().join(OBJECT), programs.0.join(OBJECT)).context("cannot copy the XDP programs")?;
     progress.say("packing the crates, and compiling them");
+    pack(&[])
+}
+
+/// Packs the crates and compiles none, which takes a second. The node's package has no programs. What cargo finds wrong with a
+/// manifest or a file is an error.
+pub(crate) fn pack_only() -> Result<()> {
+    // What the packages need was downloaded to compile the workspace.
+    pack(&["--no-verify", "--offline", "--quiet"])
+}
+
+fn pack(options: &[&str]) -> Result<()> {
     let packages = packages()?;
-    // The programs are not in git.
+    // The programs are not in git, and a developer may not have committed.
     let mut package = cargo();
-    package.args(["package", "--allow-dirty"]);
+    package.args(["package", "--allow-dirty"]).args(options);
     package.args(needed(&packages).into_iter().flat_map(|name| ["--package", name]));
     run(&mut package)
 }
@@ -292,6 +308,12 @@ mod tests {
             spoil(&mut packages[0]);
             assert_eq!(one_fault(&packages), format!("tiercel-cli: {fault}"));
         }
+        let mut packages = good();
+        packages[0].manifest_path = workspace().join("xtask/Cargo.toml");
+        packages[0].readme = Some("Cargo.toml".into());
+        let found = faults(&packages);
+        assert_eq!(found.len(), LICENCES.len(), "{found:?}");
+        assert!(found[0].starts_with("tiercel-cli: it has no LICENSE-APACHE"), "{found:?}");
         let mut packages = good();
         packages[0].dependencies[1].req = "^0.1.0".to_owned();
         let fault = one_fault(&packages);

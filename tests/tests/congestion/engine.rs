@@ -24,7 +24,7 @@ fn swift_in_the_kernel_is_the_default() -> Result<()> {
     block_on(traffic.until("results", |t| info(&t.nodes.at_a).statistics.congestion_results >= 20))?;
     let info = info(&traffic.nodes.at_a);
     println!("default: fcwnd {:.3}, delays {:?}", info.fcwnd, info.delays.fabric);
-    assert_eq!((info.congestion.algorithm.as_str(), info.congestion.placement.as_str()), ("swift", "kernel"));
+    assert_eq!((info.congestion.algorithm.as_str(), info.congestion.placement), ("swift", Placement::Kernel));
     assert_eq!(info.statistics.congestion_results, info.statistics.congestion_events);
     assert_eq!(info.statistics.congestion_repairs, 0);
     assert_eq!(status(&traffic).state, RateUpdateState::Off, "nobody needs it");

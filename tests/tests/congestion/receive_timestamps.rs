@@ -4,8 +4,8 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tiercel::{Error, Tuning};
-use tiercel_node::{AttachMode, Node, NodeOptions};
+use tiercel::Tuning;
+use tiercel_node::{AttachMode, Node, NodeError, NodeOptions};
 use tiercel_tests::checks::{block_on, info, wait_until};
 use tiercel_tests::cli::NodeProcess;
 use tiercel_tests::nodes::Setup;
@@ -92,7 +92,7 @@ fn generic_mode_has_no_hardware_timestamps() -> Result<()> {
     };
     let refused = pair.a.run(|| Node::up(generic.clone())).expect_err("it cannot be");
     assert!(
-        matches!(&refused, Error::NoHardwareTimestamps { reason, .. } if reason.contains("generic")),
+        matches!(&refused, NodeError::NoHardwareTimestamps { reason, .. } if reason.contains("generic")),
         "{refused}"
     );
     let node = pair.a.run(|| Node::up(NodeOptions { hardware_timestamps: None, ..generic }))?;

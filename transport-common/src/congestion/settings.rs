@@ -1,5 +1,7 @@
 //! Where the events of a connection are handled, by which algorithm and with which parameters.
 
+use core::fmt;
+
 use super::algorithm::AlgorithmId;
 use super::parameters::Prepared;
 use bytemuck::{Pod, Zeroable};
@@ -33,6 +35,12 @@ impl Placement {
     /// Returns the placement with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|placement| placement.name() == name)
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -13,6 +13,10 @@
 //! This crate needs nothing of a node but descriptors of its maps, and its control socket. It loads no programs and knows no
 //! interfaces. What a node is built from is in [`backend`].
 //!
+//! An error has its own type where it arises: [`Error`] (opening, changing, registering), [`OperationError`], [`PostError`], and in
+//! `tiercel-node` `NodeError` (bringing up a node) and `ConnectError`. Their texts say what to do. A program acts on a variant, or on
+//! the [`ErrorKind`] that `kind()` returns for each of them.
+//!
 //! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are re-exported: a program
 //! needs no other crate of Tiercel.
 
@@ -32,7 +36,8 @@ pub use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 pub use transport_common::security::RemoteTime;
 pub use transport_common::units::Picoseconds;
 
-pub use common::error::Error;
+pub use common::error::{Error, TunnelError};
+pub use common::error_kind::ErrorKind;
 pub use common::mac::{Mac, MacError};
 pub use common::scoped::ScopedAddress;
 pub use congestion::{CongestionControl, CongestionParameters};

@@ -21,6 +21,7 @@ mod node;
 mod parameters;
 
 pub use node::engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
+pub use node::error::{NextHopError, NodeError, XdpMode};
 pub use node::options::{NATIVE_MTU, NodeOptions};
 pub use node::receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
 pub use node::trace::{TraceOptions, TraceReport, Tracing};

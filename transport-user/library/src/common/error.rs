@@ -2,18 +2,33 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use transport_common::congestion::parameters::OutOfRange;
 use transport_common::ids::{Cid, RKey};
 
+use crate::common::error_kind::ErrorKind;
 use crate::quantity::format_size;
 
-/// Why a node could not be brought up, a connection not be opened, or memory not be registered.
+/// Why a connection could not be opened or changed, or memory not be registered. A program that does not care which of them it
+/// is acts on [`Error::kind`]:
+///
+/// ```
+/// use tiercel::{Error, ErrorKind};
+///
+/// /// Opens with a CID that the application prefers, or else with any.
+/// fn open<T>(open: impl Fn(Option<u32>) -> Result<T, Error>, preferred: u32) -> Result<T, Error> {
+///     match open(Some(preferred)) {
+///         Err(error) if error.kind() == ErrorKind::InUse => open(None),
+///         opened => opened,
+///     }
+/// }
+/// # let opened = open(|cid| cid.map_or(Ok(7), |cid| Err(Error::BadCid(cid))), 5);
+/// # assert!(matches!(opened, Err(Error::BadCid(5))));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The process may not load BPF programs.
+    /// The kernel does not permit what a node or a handle does: for example to load BPF programs.
     #[error(
         "not permitted to {action}: run as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed); if you are root \
          already, check whether the kernel is locked down (/sys/kernel/security/lockdown)"
@@ -21,240 +36,8 @@ pub enum Error {
     NotPermitted {
         /// The action that the kernel refused.
         action: &'static str,
-    },
-    /// No interface has this name in this network namespace.
-    #[error(
-        "there is no interface \"{name}\" in this network namespace; available: {}",
-        if .available.is_empty() { "none".to_owned() } else { .available.join(", ") }
-    )]
-    UnknownInterface {
-        /// The name asked for.
-        name: String,
-        /// The names of the interfaces in the namespace.
-        available: Vec<String>,
-    },
-    /// The interface is the loopback interface.
-    #[error(
-        "\"{name}\" is the loopback interface, which carries no Ethernet frames to a peer: use an Ethernet or veth \
-         interface"
-    )]
-    Loopback {
-        /// The name asked for.
-        name: String,
-    },
-    /// The interface has no Ethernet address (for example a tunnel).
-    #[error("\"{name}\" is not an Ethernet interface: use an Ethernet or veth interface")]
-    NotEthernet {
-        /// The name asked for.
-        name: String,
-    },
-    /// The interface is administratively down.
-    #[error("interface \"{name}\" is down: bring it up with `ip link set dev {name} up`")]
-    InterfaceDown {
-        /// The interface.
-        name: String,
-    },
-    /// The MTU of the interface is too large for native XDP, where a frame must fit one page.
-    #[error(
-        "interface \"{name}\" has MTU {mtu}, but native XDP supports at most {limit}: run `ip link set dev {name} mtu \
-         {limit}` (for a veth pair, at both ends), or attach in generic mode (--generic)"
-    )]
-    InterfaceMtu {
-        /// The interface.
-        name: String,
-        /// Its MTU, bytes.
-        mtu: u32,
-        /// The largest MTU that native XDP supports, bytes.
-        limit: u32,
-    },
-    /// The MTU asked for is larger than the interface's.
-    #[error(
-        "MTU {mtu} is larger than the MTU {limit} of interface \"{name}\": choose a smaller MTU, or raise the \
-         interface's MTU"
-    )]
-    MtuAboveInterface {
-        /// The interface.
-        name: String,
-        /// The MTU asked for, bytes.
-        mtu: u32,
-        /// The interface's MTU, bytes.
-        limit: u32,
-    },
-    /// The MTU asked for is larger than the packets that a node can send.
-    #[error(
-        "MTU {mtu} is larger than a node can serve: choose at most {limit} on interface \"{name}\", or leave the MTU out, and \
-         the node takes the largest possible one"
-    )]
-    MtuAboveLargest {
-        /// The interface.
-        name: String,
-        /// The MTU asked for, bytes.
-        mtu: u32,
-        /// The largest MTU that is possible on this interface, bytes.
-        limit: u32,
-    },
-    /// The MTU leaves no space for data.
-    #[error("MTU {mtu} is too small: Falcon with RDMA headers needs at least {minimum} bytes")]
-    MtuTooSmall {
-        /// The MTU, bytes.
-        mtu: u32,
-        /// The smallest MTU, bytes.
-        minimum: u32,
-    },
-    /// The address cannot be the address of a node.
-    #[error("{address} cannot be the address of a node: use a unicast address of the interface")]
-    BadAddress {
-        /// The address.
-        address: IpAddr,
-    },
-    /// The check for duplicates of the node's IPv6 address does not end.
-    #[error(
-        "address {address} of interface \"{interface}\" is still tentative after {seconds} s: the kernel has not ended the check for \
-         duplicates; check that the cable is plugged in at both ends (`ip link`), or add the address with `nodad`"
-    )]
-    AddressTentative {
-        /// The address.
-        address: IpAddr,
-        /// The interface.
-        interface: String,
-        /// How long the node waited for the end of the check, seconds.
-        seconds: u64,
-    },
-    /// Another host has the node's IPv6 address.
-    #[error(
-        "address {address} of interface \"{interface}\" is a duplicate: another host on the link has it; give one of them \
-         another address"
-    )]
-    AddressDuplicate {
-        /// The address.
-        address: IpAddr,
-        /// The interface.
-        interface: String,
-    },
-    /// Another Tiercel node runs on the interface.
-    #[error(
-        "another Tiercel node (XDP program {id}) runs on \"{interface}\": stop it with `tiercel down`, or replace it \
-         with --force"
-    )]
-    NodeRunning {
-        /// The interface.
-        interface: String,
-        /// Id of the other node's program.
-        id: u32,
-    },
-    /// The interface has an XDP program that does not belong to Tiercel.
-    #[error(
-        "interface \"{interface}\" already has an XDP program, id {id} (\"{name}\", {mode}), which stays attached: \
-         detach it with the tool that attached it, or replace it with --force"
-    )]
-    XdpOccupied {
-        /// The interface.
-        interface: String,
-        /// The program's id.
-        id: u32,
-        /// The program's name.
-        name: String,
-        /// Its attach mode.
-        mode: String,
-    },
-    /// A trace of the node is already being recorded.
-    #[error(
-        "a trace of this node is already being recorded: wait until it ends, or end it with Ctrl-C where `tiercel trace` runs"
-    )]
-    TraceRunning,
-    /// The node's program is bound to the device, and such a program cannot be traced.
-    #[error(
-        "a trace cannot be recorded while the node reads receive timestamps from the driver: bring the node up with \
-         hardware_timestamps = false"
-    )]
-    TraceWithTimestamps,
-    /// The file of the trace could not be written.
-    #[error("cannot write the trace to {}: {source}. {hint}", .file.display())]
-    TraceFile {
-        /// The file.
-        file: PathBuf,
-        /// What to do about it.
-        hint: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The driver does not support native XDP, or not with this configuration.
-    #[error("cannot attach to \"{interface}\" in {mode} mode: {source}. {hint}")]
-    Attach {
-        /// The interface.
-        interface: String,
-        /// "native" or "generic".
-        mode: &'static str,
-        /// What to try.
-        hint: &'static str,
         /// The kernel's reason.
         source: io::Error,
-    },
-    /// The log of the XDP programs is requested, but this build has programs without a log.
-    #[error(
-        "the XDP programs of this build cannot log: build with the cargo feature bpf-log (--features tiercel-cli/bpf-log)"
-    )]
-    NoBpfLog,
-    /// The programs did not load.
-    #[error("the kernel refused Tiercel's BPF programs: {0}. {hint}", hint = LOAD_HINT)]
-    Load(String),
-    /// The kernel lacks what the programs use. The sentence says what, and what to do.
-    #[error("{0}")]
-    Kernel(String),
-    /// The object lacks a map or a program: it was not built from this source.
-    #[error("the built-in BPF object has no usable {0}: rebuild the project (cargo clean, then build again)")]
-    Object(&'static str),
-    /// The kernel does not support live frames in test runs.
-    #[error(
-        "this kernel cannot run XDP on live frames (BPF_F_TEST_XDP_LIVE_FRAMES): {0}. Boot Linux 6.9 or later"
-    )]
-    NoLiveFrames(io::Error),
-    /// The options require the card's receive timestamps, but there are none.
-    #[error(
-        "no hardware timestamps on {interface}: {reason}. Remove the hardware_timestamps option; the node then uses them \
-         where they are available"
-    )]
-    NoHardwareTimestamps {
-        /// The interface.
-        interface: String,
-        /// Why there are none.
-        reason: String,
-    },
-    /// The program that reads receive timestamps from the driver does not load.
-    #[error(
-        "the program that reads receive timestamps from the driver does not load: {0}. Set hardware_timestamps = false to \
-         run without them"
-    )]
-    Bind(String),
-    /// The CPU does not exist, or this process may not use it.
-    #[error(
-        "the engine cannot run on CPU {cpu}: {source}. Choose a CPU that exists (`nproc`) and that this process may use \
-         (`taskset -p`)"
-    )]
-    Cpu {
-        /// The CPU asked for.
-        cpu: usize,
-        /// The kernel's reason.
-        source: io::Error,
-    },
-    /// An engine option is out of its range.
-    #[error("engine option {option} = {value} is out of range: allowed is {range}")]
-    EngineOption {
-        /// The option.
-        option: &'static str,
-        /// Its value.
-        value: u64,
-        /// The allowed range.
-        range: &'static str,
-    },
-    /// The application uses the signal that was chosen for the engine.
-    #[error(
-        "the application handles or ignores signal {signal}: choose another real-time signal for the engine, or none, so \
-         that the engine takes a free one"
-    )]
-    SignalTaken {
-        /// The signal.
-        signal: i32,
     },
     /// The CID is 0 or does not fit 24 bits.
     #[error("{0} is not a connection ID: use a number from 1 to {max}", max = Cid::MAX)]
@@ -328,18 +111,8 @@ pub enum Error {
         own: IpAddr,
     },
     /// The inner addresses of a tunnel cannot be used (F-7.1.2-1).
-    #[error("{0}")]
-    Tunnel(String),
-    /// The MAC address of the next hop is not known.
-    #[error("no MAC address is known for {address} on \"{interface}\": {reason}")]
-    NoNeighbour {
-        /// The peer's address.
-        address: IpAddr,
-        /// The interface.
-        interface: String,
-        /// Why, and what to do.
-        reason: String,
-    },
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
     /// The region has no bytes.
     #[error("a memory region needs at least 1 byte")]
     EmptyRegion,
@@ -421,16 +194,60 @@ pub enum Error {
     },
 }
 
-const LOAD_HINT: &str =
-    "Tiercel needs Linux 6.9 or later (may_goto) with BTF (/sys/kernel/btf/vmlinux) and the BPF JIT";
+/// Why the inner addresses of a tunnel cannot be used (F-7.1.2-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// The addresses are of different IP versions.
+    #[error("the inner addresses {local} and {peer} differ in IP version: use the same for both")]
+    Versions {
+        /// Inner address of this end.
+        local: IpAddr,
+        /// Inner address of the peer.
+        peer: IpAddr,
+    },
+    /// An address is not that of one host.
+    #[error("the inner address {0} is not that of one host: use a unicast address")]
+    NoHost(IpAddr),
+    /// Both ends have the same address.
+    #[error("both inner addresses are {0}: use a different one for each end")]
+    Equal(IpAddr),
+}
 
 impl Error {
     /// Makes the error of a failed system call. `EPERM` and `EACCES` become [`Error::NotPermitted`].
     pub fn system(action: &'static str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match source.kind() {
-            io::ErrorKind::PermissionDenied => Self::NotPermitted { action },
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { action, source },
             _ => Self::System { action, source },
+        }
+    }
+
+    /// Returns its kind, for programs.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotPermitted { .. } => ErrorKind::NotPermitted,
+            Self::BadCid(_)
+            | Self::Parameter { .. }
+            | Self::CongestionParameter(_)
+            | Self::AlgorithmPlacement { .. }
+            | Self::AlgorithmName { .. }
+            | Self::AddressFamily { .. }
+            | Self::Tunnel(_)
+            | Self::EmptyRegion
+            | Self::NodeMemory { .. }
+            | Self::BadRKey
+            | Self::OutOfBounds { .. } => ErrorKind::Invalid,
+            Self::UnknownCid(_) | Self::UnknownAlgorithm { .. } => ErrorKind::NotFound,
+            Self::CidInUse { .. } | Self::RKeyInUse { .. } | Self::ResetAlready(_) => ErrorKind::InUse,
+            Self::NoFreeCid(_)
+            | Self::NoFreeRegion(_)
+            | Self::OutOfMemory { .. }
+            | Self::NoNodeMemory { .. } => ErrorKind::Exhausted,
+            Self::EndedMeanwhile(_) => ErrorKind::ConnectionLost,
+            Self::NodeDown => ErrorKind::NodeDown,
+            Self::System { .. } => ErrorKind::Io,
         }
     }
 }
@@ -441,31 +258,26 @@ mod tests {
 
     #[test]
     fn texts_name_the_thing_and_the_remedy() {
-        let unknown =
-            Error::UnknownInterface { name: "veth9".into(), available: vec!["lo".into(), "eth0".into()] };
-        assert_eq!(
-            unknown.to_string(),
-            "there is no interface \"veth9\" in this network namespace; available: lo, eth0"
-        );
-        let occupied = Error::XdpOccupied {
-            interface: "eth0".into(),
-            id: 42,
-            name: "firewall".into(),
-            mode: "native".into(),
-        };
-        let text = occupied.to_string();
-        assert!(text.contains("id 42 (\"firewall\", native)") && text.contains("--force"), "{text}");
         let in_use = Error::CidInUse { cid: Cid(261), occupant: Cid(5), slot: 5 };
         assert!(
             in_use.to_string().starts_with("CID 261 is in use by connection 5 (they share slot 5 of 256)")
         );
+        assert_eq!(in_use.kind(), ErrorKind::InUse);
     }
 
     #[test]
     fn permission_errors_are_told_apart() {
-        let denied = Error::system("load", io::Error::from_raw_os_error(libc::EPERM));
-        assert!(matches!(denied, Error::NotPermitted { action: "load" }));
-        let other = Error::system("load", io::Error::from_raw_os_error(libc::ENOMEM));
+        let failed = |code| Error::system("load", io::Error::from_raw_os_error(code));
+        let denied = failed(libc::EPERM);
+        assert!(matches!(denied, Error::NotPermitted { action: "load", .. }));
+        assert_eq!(denied.kind(), ErrorKind::NotPermitted);
+        let other = failed(libc::ENOMEM);
         assert!(matches!(other, Error::System { action: "load", .. }));
+        assert_eq!(other.kind(), ErrorKind::Io);
+        for (error, code) in [(denied, libc::EPERM), (other, libc::ENOMEM)] {
+            let source = std::error::Error::source(&error).expect("the kernel's reason");
+            let source = source.downcast_ref::<io::Error>().expect("that of the system call");
+            assert_eq!(source.raw_os_error(), Some(code));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use transport_common::congestion::settings::Placement;
 
+use super::placement::optional;
 use super::{Algorithms, CongestionControl, CongestionParameters};
 
 /// A change of congestion control. Settings that are not named stay as they are, with one exception: a custom
@@ -13,8 +14,9 @@ use super::{Algorithms, CongestionControl, CongestionParameters};
 pub struct CongestionChange {
     /// Name of the algorithm.
     pub algorithm: Option<String>,
-    /// "constant", "kernel" or "user".
-    pub placement: Option<String>,
+    /// Where the algorithm runs.
+    #[serde(with = "optional")]
+    pub placement: Option<Placement>,
     /// Event queue, 0 to 3.
     pub event_queue: Option<u32>,
     /// Name of a profile of the node file. It sets all parameters.
@@ -46,10 +48,7 @@ impl CongestionChange {
                 format!("\"{name}\" is not an algorithm of this node: there are {names}")
             })?);
         }
-        if let Some(name) = &self.placement {
-            control.placement = Placement::from_name(name)
-                .ok_or_else(|| format!("\"{name}\" is not a placement: write constant, kernel or user"))?;
-        }
+        control.placement = self.placement.unwrap_or(control.placement);
         control.event_queue = self.event_queue.unwrap_or(control.event_queue);
         if let Some(name) = &self.profile {
             control.parameters = profile(name)?;
@@ -91,7 +90,7 @@ mod tests {
     fn single_parameters_come_after_the_profile() {
         let change = CongestionChange {
             algorithm: Some("newreno".into()),
-            placement: Some("kernel".into()),
+            placement: Some(Placement::Kernel),
             event_queue: Some(2),
             profile: Some("wan".into()),
             set: pairs(&[("min_fcwnd", "2")]),
@@ -110,7 +109,7 @@ mod tests {
             |algorithm: &str| CongestionChange { algorithm: Some(algorithm.into()), ..Default::default() };
         assert!(refused(named("bbr")).ends_with("there are swift, dcqcn, newreno, fixed, mine"));
         // A custom algorithm runs in user space only.
-        let kernel = CongestionChange { placement: Some("kernel".into()), ..named("mine") };
+        let kernel = CongestionChange { placement: Some(Placement::Kernel), ..named("mine") };
         assert!(refused(kernel).contains("user"));
         let own = apply(named("mine")).expect("legal");
         assert_eq!((own.algorithm, own.placement), (AlgorithmChoice::Custom("mine"), Placement::User));
@@ -120,9 +119,20 @@ mod tests {
         assert!(
             refused(set("base_delay_target", "25")).contains("base_delay_target: \"25\" is not a duration")
         );
-        let placement = CongestionChange { placement: Some("moon".into()), ..Default::default() };
-        assert!(refused(placement).contains("constant, kernel or user"));
         let profile = CongestionChange { profile: Some("lan".into()), ..Default::default() };
         assert_eq!(refused(profile), "no profile lan");
+    }
+
+    #[test]
+    fn placements_have_their_names_in_json() {
+        for placement in Placement::ALL.map(Some).into_iter().chain([None]) {
+            let change = CongestionChange { placement, ..Default::default() };
+            let json = serde_json::to_value(&change).expect("plain data");
+            assert_eq!(json["placement"].as_str(), placement.map(Placement::name));
+            assert_eq!(serde_json::from_value::<CongestionChange>(json).expect("the same"), change);
+        }
+        let unknown = serde_json::from_str::<CongestionChange>(r#"{"placement":"moon"}"#);
+        let text = unknown.expect_err("no such place").to_string();
+        assert!(text.contains("\"moon\" is not a placement: write constant, kernel or user"), "{text}");
     }
 }

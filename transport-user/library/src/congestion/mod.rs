@@ -23,6 +23,7 @@ pub use transport_common::congestion::window;
 pub(crate) mod algorithms;
 mod change;
 mod parameters;
+pub(crate) mod placement;
 mod quantity;
 
 pub use algorithms::Algorithms;
@@ -122,8 +123,9 @@ impl Default for CongestionControl {
 pub struct CongestionInfo {
     /// Name of the algorithm.
     pub algorithm: String,
-    /// "constant", "kernel" or "user".
-    pub placement: String,
+    /// Where the algorithm runs.
+    #[serde(with = "placement")]
+    pub placement: Placement,
     /// Event queue, 0 to 3.
     pub event_queue: u32,
     /// Why the algorithm has failed, if it has: it panicked. The windows keep the values of its last result until
@@ -137,7 +139,7 @@ impl CongestionInfo {
     pub(crate) fn new(control: &CongestionControl, failure: Option<String>) -> Self {
         Self {
             algorithm: control.algorithm.name().to_owned(),
-            placement: control.placement.name().to_owned(),
+            placement: control.placement,
             event_queue: control.event_queue,
             failure,
             parameters: control.parameters.values().collect(),

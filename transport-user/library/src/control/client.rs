@@ -20,6 +20,7 @@ pub struct Client {
 
 /// Why a request to a node failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// No node listens on the socket.
     #[error("no node answers on {}: start it with `tiercel up`, or choose another one with --node or --socket", .0.display())]

@@ -15,6 +15,7 @@ pub fn default_path(name: &str) -> PathBuf {
 
 /// Why a control socket could not be found or bound.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SocketError {
     /// Another node listens on the socket.
     #[error(

@@ -42,6 +42,7 @@ pub struct Entry {
 
 /// Why a list cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListError {
     /// It is longer than [`LONGEST_LIST`].
     #[error("the list of the directory has more than {LONGEST_LIST} bytes")]

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use transport_common::queues::DEFAULT_MEMORY;
 
 use crate::common::mac::Mac;
 
@@ -36,14 +37,12 @@ pub struct Device {
     pub addresses: Vec<IpAddr>,
 }
 
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A device for tests.
-    pub(crate) fn device() -> Device {
-        let address = "10.7.0.1".parse().expect("an address");
-        Device {
+impl Device {
+    /// A veth, for tests of this crate and of the node.
+    #[doc(hidden)]
+    pub fn for_tests() -> Self {
+        let address = [10, 7, 0, 1].into();
+        Self {
             interface: "veth0".to_owned(),
             index: 2,
             kind: Some("veth".to_owned()),
@@ -51,7 +50,7 @@ pub(crate) mod tests {
             mtu: 3390,
             interface_mtu: 3498,
             max_segment: 3264,
-            memory: crate::verbs::memory::DEFAULT,
+            memory: DEFAULT_MEMORY,
             address,
             carrier: true,
             addresses: vec![address],

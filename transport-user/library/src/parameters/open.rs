@@ -285,7 +285,7 @@ impl OpenConnection {
         within("local_function", self.local_function.into(), limits::FUNCTION)?;
         within("peer_function", self.peer_function.into(), limits::FUNCTION)?;
         if let Some(tunnel) = self.tunnel {
-            tunnel.check().map_err(Error::Tunnel)?;
+            tunnel.check()?;
         }
         let largest = self.largest_segment(device);
         let (segment, limit) = (self.max_segment.unwrap_or(largest), u64::from(largest));
@@ -403,7 +403,6 @@ fn ticks(duration: Duration) -> Ticks {
 mod tests {
     use super::*;
     use crate::common::address::address_from;
-    use crate::parameters::device::tests::device;
 
     fn open() -> OpenConnection {
         OpenConnection::new(Cid(10), "10.7.0.2".parse().expect("an address"), Mac([2, 0, 0, 0, 0, 2]))
@@ -411,7 +410,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_decisions() {
-        let p = open().parameters(&device(), Cid(5)).expect("valid");
+        let p = open().parameters(&Device::for_tests(), Cid(5)).expect("valid");
         assert_eq!(p.fcwnd, Fcwnd::from_packets(32)); // D-78
         assert_eq!(p.settings, CongestionControl::AUTO.settings().expect("legal"));
         assert_eq!((p.ncwnd, p.rto, p.config.ack_coalescing), (64, Ticks(7629), Ticks(61)));
@@ -432,7 +431,7 @@ mod tests {
     /// F-7.1.2-1: the inner header takes its part of the MTU, and the datapath gets the inner addresses.
     #[test]
     fn a_tunnel_shortens_segments_and_answers() {
-        let device = Device { mtu: 1500, max_segment: 1392, ..device() };
+        let device = Device { mtu: 1500, max_segment: 1392, ..Device::for_tests() };
         let address = |text: &str| text.parse().expect("an address");
         for (local, peer, version, segment, answer) in
             [("192.168.7.1", "192.168.7.2", 4, 1376, 1396), ("fd01::1", "fd01::2", 6, 1352, 1376)]
@@ -458,7 +457,7 @@ mod tests {
             [("10.7.0.1", "10.7.0.2", 1392, 1416), ("fd00::1", "fd00::2", 1368, 1396)]
         {
             let address: IpAddr = address.parse().expect("an address");
-            let device = Device { mtu: 1500, max_segment: segment, address, ..device() };
+            let device = Device { mtu: 1500, max_segment: segment, address, ..Device::for_tests() };
             for agreed in [None, Some(512)] {
                 let peer_address = peer.parse().expect("an address");
                 let open = OpenConnection { max_segment: agreed, peer_address, ..open() };
@@ -473,7 +472,7 @@ mod tests {
         let names = |change: fn(&mut OpenConnection)| {
             let mut o = open();
             change(&mut o);
-            match o.parameters(&device(), Cid(5)) {
+            match o.parameters(&Device::for_tests(), Cid(5)) {
                 Err(Error::Parameter { name, .. }) => name,
                 other => panic!("{other:?}"),
             }
@@ -493,7 +492,7 @@ mod tests {
         assert_eq!(names(|o| o.peer_function = 1 << 24), "peer_function");
         let mut o = open();
         o.tuning.congestion.parameters.min_fcwnd = 300.0;
-        let refused = o.parameters(&device(), Cid(5));
+        let refused = o.parameters(&Device::for_tests(), Cid(5));
         assert!(matches!(refused, Err(Error::CongestionParameter(e)) if e.name == "max_fcwnd"));
     }
 
@@ -545,7 +544,7 @@ mod tests {
                 full_buffer_pool: number(limits::FULL_BUFFER_POOL, most),
                 congestion: CongestionControl::AUTO,
             };
-            let parameters = o.parameters(&device(), Cid(5)).expect("the library takes it");
+            let parameters = o.parameters(&Device::for_tests(), Cid(5)).expect("the library takes it");
             assert_eq!(parameters.check(), Ok(()), "the core takes it");
         }
     }
@@ -554,7 +553,7 @@ mod tests {
     fn peer_and_node_speak_one_ip_version() {
         let mut o = open();
         o.peer_address = "fd00::2".parse().expect("an address");
-        assert!(matches!(o.parameters(&device(), Cid(5)), Err(Error::AddressFamily { .. })));
+        assert!(matches!(o.parameters(&Device::for_tests(), Cid(5)), Err(Error::AddressFamily { .. })));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 
 use crate::common::address::{address_bytes, address_from};
+use crate::common::error::TunnelError;
 
 /// The inner addresses of a connection in tunnel mode. Each of its packets carries an inner IP packet from one to the
 /// other, which carries the Falcon packet (F-7.1.2-1).
@@ -29,21 +30,17 @@ impl Tunnel {
     /// Checks that both are addresses of one host each, different and of the same IP version.
     ///
     /// # Errors
-    /// A text that says what is wrong and what to do.
-    pub fn check(&self) -> Result<(), String> {
+    /// [`TunnelError`].
+    pub fn check(&self) -> Result<(), TunnelError> {
         let Self { local, peer } = *self;
         if local.is_ipv4() != peer.is_ipv4() {
-            return Err(format!(
-                "the inner addresses {local} and {peer} differ in IP version: use the same for both"
-            ));
+            return Err(TunnelError::Versions { local, peer });
         }
         if let Some(address) = [local, peer].into_iter().find(|address| !is_host(*address)) {
-            return Err(format!(
-                "the inner address {address} is not that of one host: use a unicast address"
-            ));
+            return Err(TunnelError::NoHost(address));
         }
         if local == peer {
-            return Err(format!("both inner addresses are {local}: use a different one for each end"));
+            return Err(TunnelError::Equal(local));
         }
         Ok(())
     }
@@ -120,7 +117,7 @@ mod tests {
             (tunnel("fd01::1", "ff02::1"), "ff02::1 is not that of one host"),
             (tunnel("::", "fd01::1"), ":: is not that of one host"),
         ] {
-            let text = bad.check().expect_err("refused");
+            let text = bad.check().expect_err("refused").to_string();
             assert!(text.contains(part), "{text}");
         }
     }

@@ -1,26 +1,19 @@
 //! How the programs are attached, how frames leave, and the engine thread.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Attach mode of the wire program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum AttachMode {
     /// In the driver. This is the fast mode.
     #[default]
     Native,
     /// In the network stack. This mode works with every driver and is slower.
     Generic,
-}
-
-impl AttachMode {
-    /// Returns the name that messages and `--json` use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-        }
-    }
 }
 
 /// How frames of the engine leave.
@@ -39,8 +32,9 @@ pub enum Transmit {
 }
 
 /// Whether the engine keeps a CPU busy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum EngineMode {
     /// The engine never sleeps. This has the lowest latency, and uses one CPU fully.
     Busy,
@@ -50,7 +44,7 @@ pub enum EngineMode {
 }
 
 /// The state of the engine thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineState {
     /// The thread is in a live run.
@@ -58,13 +52,25 @@ pub enum EngineState {
     /// The thread waits for its doorbell.
     Sleeping,
     /// The thread was stopped.
+    #[default]
     Stopped,
     /// The thread cannot go on, for this reason. The node must be brought down and up again.
     Failed(String),
 }
 
+impl fmt::Display for EngineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.pad("running"),
+            Self::Sleeping => f.pad("sleeping"),
+            Self::Stopped => f.pad("stopped"),
+            Self::Failed(reason) => write!(f, "failed: {reason}"),
+        }
+    }
+}
+
 /// The status of the engine thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineStatus {
     /// Busy or sleeping.
     pub mode: EngineMode,

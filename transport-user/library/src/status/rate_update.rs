@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The state of the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RateUpdateState {
     /// The thread does not run: no connection was placed in user space yet, or the node is down.
+    #[default]
     Off,
     /// The thread waits until a connection is placed in user space.
     Parked,
@@ -22,7 +24,7 @@ pub enum RateUpdateState {
 }
 
 /// The admission policy of every event queue (F-10.6.1-2, D-73).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionInfo {
     /// Entries of a queue. 0 if no events are admitted.
     pub capacity: u32,
@@ -35,7 +37,7 @@ pub struct AdmissionInfo {
 }
 
 /// An event queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventQueueInfo {
     /// Events queued in total.
     pub events: u64,
@@ -53,7 +55,7 @@ pub struct FailedAlgorithm {
 }
 
 /// The status of the rate update engine in user space, and of its results in the datapath.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateUpdateStatus {
     /// State of the thread.
     pub state: RateUpdateState,

@@ -3,17 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 /// The clock from which T2 and T4 are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum TimestampSource {
     /// The card's clock, when the frame arrives from the wire.
     Hardware,
     /// The monotonic clock, when the XDP program receives the frame.
+    #[default]
     Software,
 }
 
 /// Information about receive timestamps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveTimestamps {
     /// The clock that is used now.
     pub source: TimestampSource,
@@ -26,7 +28,7 @@ pub struct ReceiveTimestamps {
 }
 
 /// Information about the card's clock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardClock {
     /// Device of the clock.
     pub device: String,

@@ -10,7 +10,7 @@ use crate::verbs::nic_time::DelayHistograms;
 use crate::verbs::statistics::ConnectionStatistics;
 
 /// A snapshot of a node. Counters start when the node comes up. The values are not read at the same instant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeStats {
     /// Attach mode of the wire program.
     pub attach: AttachMode,

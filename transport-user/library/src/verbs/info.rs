@@ -74,14 +74,23 @@ struct CidNumber(u32);
 
 /// State of a connection.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display, num_enum::FromPrimitive,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    num_enum::FromPrimitive,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 #[repr(u32)]
 pub enum ConnectionState {
     /// The connection is no longer in use. Undefined values of the datapath are read as this state.
-    #[num_enum(default)]
+    #[default]
     Closed = State::Closed as u32,
     /// The connection is alive.
     Open = State::Open as u32,
@@ -92,7 +101,7 @@ pub enum ConnectionState {
 }
 
 /// Transmit side of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransmitWindowInfo {
     /// Oldest unacknowledged PSN.
     pub base_psn: u32,
@@ -107,7 +116,7 @@ pub struct TransmitWindowInfo {
 }
 
 /// Receive side of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveWindowInfo {
     /// Oldest PSN not acknowledged.
     pub base_psn: u32,
@@ -118,7 +127,7 @@ pub struct ReceiveWindowInfo {
 }
 
 /// The use of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueInfo {
     /// Entries in use.
     pub used: u32,

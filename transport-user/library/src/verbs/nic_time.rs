@@ -9,7 +9,7 @@ use transport_common::units::Ticks;
 const NOT_SYNCHRONISED: &str = "one-way delays compare the clocks of both ends: set synchronised_clocks = true if both show the same time";
 
 /// One of the four delays of a connection, nanoseconds. All values are 0 before the first acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayInfo {
     /// Delay of the last acknowledgement.
     pub last_ns: u64,
@@ -30,7 +30,7 @@ impl From<&DelayRecord> for DelayInfo {
 }
 
 /// The four delays of a connection (F-10.1-3, F-10.1-4).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelaysInfo {
     /// T4 - T1: the round trip.
     pub full: DelayInfo,
@@ -58,7 +58,7 @@ impl DelaysInfo {
 }
 
 /// A bucket of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Smallest delay of the bucket, nanoseconds.
     pub from_ns: u64,
@@ -68,7 +68,7 @@ pub struct Bucket {
 
 /// One of the four delays over all acknowledgements of a node. A percentile is the upper end of its bucket. It is
 /// too large by at most an eighth, or one tick of 131 ns.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayStats {
     /// Number of acknowledgements.
     pub count: u64,
@@ -110,7 +110,7 @@ impl DelayStats {
 }
 
 /// The four delays over all acknowledgements of a node, including those of closed connections.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayHistograms {
     /// T4 - T1.
     pub full: DelayStats,

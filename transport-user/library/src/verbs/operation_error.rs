@@ -2,6 +2,8 @@
 
 use transport_common::transaction::CompletionCode;
 
+use crate::common::error_kind::ErrorKind;
+
 /// ULP code: invalid request (D-84).
 const ULP_INVALID_REQUEST: u8 = 1;
 /// ULP code: access denied (D-84).
@@ -97,6 +99,49 @@ pub enum PostError {
     Malformed(&'static str),
 }
 
+impl OperationError {
+    /// Returns its kind, for programs.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Completion { code, .. } => completion_kind(*code),
+            Self::TooLong { .. }
+            | Self::OutOfBounds { .. }
+            | Self::ForeignRegion
+            | Self::Misaligned(_)
+            | Self::NotOfBlocks(_)
+            | Self::PartOfBlock { .. }
+            | Self::AddressOverflow { .. } => ErrorKind::Invalid,
+            Self::ReceiveQueueFull(_) => ErrorKind::Exhausted,
+            Self::Closed => ErrorKind::ConnectionLost,
+        }
+    }
+}
+
+impl PostError {
+    /// Returns its kind, for programs.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::QueueFull => ErrorKind::Exhausted,
+            Self::Closed => ErrorKind::ConnectionLost,
+            Self::Malformed(_) => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// Returns the kind of a completion in error. With code 0, the peer's ULP refused a pull (D-45).
+fn completion_kind(code: u8) -> ErrorKind {
+    use CompletionCode::*;
+    match CompletionCode::from_code(code) {
+        Some(LocalTimeout) => ErrorKind::TimedOut,
+        Some(DeadConnection) => ErrorKind::ConnectionLost,
+        Some(LocalResources | UlpCredit) => ErrorKind::Exhausted,
+        Some(OperationError | LocalProtection) => ErrorKind::Invalid,
+        Some(Ack | TargetNackCie | TargetNackNre | TargetNackCid | RemoteError | LocalXlr) | None => {
+            ErrorKind::Refused
+        }
+    }
+}
+
 /// Returns the text of a completion code and an ULP code.
 pub fn describe(code: u8, ulp_code: u8) -> String {
     let ulp = match ulp_code {
@@ -166,5 +211,15 @@ mod tests {
     fn a_refused_pull_speaks_of_the_peer_only() {
         let text = OperationError::Completion { code: 0, ulp_code: 2 }.to_string();
         assert!(text.starts_with("the peer denied access") && text.ends_with("(ULP code 2)"), "{text}");
+    }
+
+    #[test]
+    fn programs_act_on_the_kind_of_a_failure() {
+        let kind = |code| OperationError::Completion { code, ulp_code: 0 }.kind();
+        assert_eq!(kind(CompletionCode::LocalTimeout as u8), ErrorKind::TimedOut);
+        assert_eq!(kind(CompletionCode::DeadConnection as u8), OperationError::Closed.kind());
+        assert_eq!(kind(CompletionCode::LocalResources as u8), PostError::QueueFull.kind());
+        assert_eq!(kind(CompletionCode::TargetNackCie as u8), ErrorKind::Refused);
+        assert_eq!(OperationError::Completion { code: 0, ulp_code: 2 }.kind(), ErrorKind::Refused);
     }
 }

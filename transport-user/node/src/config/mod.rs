@@ -128,6 +128,7 @@ pub struct NodeSection {
 
 /// Why a node file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FileError {
     /// The file cannot be read.
     #[error("cannot read the node file {}: {source}; check the path given to --config", path.display())]

@@ -112,7 +112,7 @@ fn read_tunnel(table: &mut Reader<'_, '_>) -> Option<Tunnel> {
     let peer = table.address("peer", None);
     let peer = table.require("peer", peer, "\"192.168.7.2\"");
     let tunnel = Tunnel { local: local?, peer: peer? };
-    tunnel.check().map_err(|text| table.complain("peer", text)).ok()?;
+    tunnel.check().map_err(|error| table.complain("peer", error.to_string())).ok()?;
     Some(tunnel)
 }
 

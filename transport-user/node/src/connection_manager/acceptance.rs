@@ -60,7 +60,7 @@ pub(super) async fn accept<H: Host>(
             shared.events.add(origin, Level::Warning, || format!("offer of {peer} declined: {error}"));
             let reason = match error {
                 HostError::TableFull => Rejection::TableFull,
-                HostError::Refused(_) => Rejection::Node,
+                HostError::Refused { .. } => Rejection::Node,
             };
             reject(&mut stream, reason, error.for_peer()).await;
         }

@@ -202,6 +202,6 @@ pub(super) fn check(offer: &Offer) -> Result<(), String> {
     ];
     match limits.iter().find(|(holds, _)| !holds) {
         Some((_, text)) => Err((*text).to_owned()),
-        None => offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check()),
+        None => offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check().map_err(|error| error.to_string())),
     }
 }

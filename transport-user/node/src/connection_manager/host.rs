@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tiercel::Mac;
+use tiercel::{ErrorKind, Mac};
 use transport_common::ids::{Cid, RKey};
 
 use super::agreement::Agreement;
@@ -50,7 +50,7 @@ pub trait Host: Send + Sync + 'static {
     /// Opens this end's half. From now on, packets for the CID are accepted.
     ///
     /// # Errors
-    /// [`HostError::Refused`] with a text that says why.
+    /// [`HostError::Refused`], which says why.
     fn open(&self, reservation: Self::Reservation, agreement: &Agreement) -> Result<(), HostError>;
 
     /// Registers a region of at least `length` bytes for the proof of a data path, if there is room for one.
@@ -104,22 +104,36 @@ pub enum Health {
 
 /// Why a request of the manager to the node failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HostError {
     /// All slots of the connection table are in use.
     #[error("the connection table is full (256 connections): close one with `tiercel conn close`")]
     TableFull,
     /// Any other reason.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{text}")]
+    Refused {
+        /// The kind of the node's error.
+        kind: ErrorKind,
+        /// Its text.
+        text: String,
+    },
 }
 
 impl HostError {
+    /// Returns its kind, for programs.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TableFull => ErrorKind::Exhausted,
+            Self::Refused { kind, .. } => *kind,
+        }
+    }
+
     /// Returns the reason for the peer that asked. What the user of this end can do about it is not for the peer's user, and
     /// nor are numbers and paths of this end.
     pub(super) fn for_peer(&self) -> &'static str {
         match self {
             Self::TableFull => "its connection table is full: close a connection to it, or try again later",
-            Self::Refused(_) => "it could not open its end of the connection: its log says why",
+            Self::Refused { .. } => "it could not open its end of the connection: its log says why",
         }
     }
 }

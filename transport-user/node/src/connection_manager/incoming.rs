@@ -14,6 +14,7 @@ const QUEUE: usize = 64;
 
 /// Why [`accept`](super::ConnectionManager::accept) returns no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AcceptError {
     /// So many connections did not fit the queue, because nobody accepted them. They work like all others:
     /// [`sessions`](super::ConnectionManager::sessions) has them. The next call goes on with the oldest one in the queue.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 pub use tiercel::status::RegionAdvertisement;
-use tiercel::{Mac, Tunnel, Ulp};
+use tiercel::{ErrorKind, Mac, Tunnel, Ulp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use transport_common::queues::REGIONS;
@@ -214,6 +214,7 @@ pub enum SecurityOffer {
 
 /// Why a message could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// The peer closed or lost the TCP connection.
     #[error("the TCP connection ended: {0}")]
@@ -246,6 +247,17 @@ fn older_end(peers: &Versions) -> &'static str {
 }
 
 impl WireError {
+    /// Returns its kind, for programs.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Ended(_) => ErrorKind::ConnectionLost,
+            Self::Silent(_) => ErrorKind::TimedOut,
+            Self::TooLong(_) | Self::Garbage(_) | Self::Version(_) | Self::Capability(_) => {
+                ErrorKind::Unsupported
+            }
+        }
+    }
+
     /// Returns the error as the peer reads it, for whom this end is "it".
     pub(super) fn for_peer(&self) -> String {
         match self {

@@ -78,7 +78,7 @@ impl Host for NodeHost {
     fn reserve_cid(&self) -> Result<CidReservation, HostError> {
         self.node.reserve_cid().map_err(|error| match error {
             Error::NoFreeCid(_) => HostError::TableFull,
-            error => HostError::Refused(error.to_string()),
+            error => refused(error),
         })
     }
 
@@ -106,7 +106,7 @@ impl Host for NodeHost {
     fn open(&self, reservation: CidReservation, agreement: &Agreement) -> Result<(), HostError> {
         let connection = &agreement.connection;
         let open = connection.to_open(LocalCid::Reserved(reservation), Some(agreement.max_segment));
-        self.node.open(open).map(drop).map_err(|error| HostError::Refused(error.to_string()))
+        self.node.open(open).map(drop).map_err(refused)
     }
 
     fn proof_region(&self, length: u32) -> Option<(MemoryRegion, RKey)> {
@@ -220,4 +220,8 @@ fn clock() -> Picoseconds {
     // old.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
     Picoseconds::from_nanos(now.as_nanos() as u64)
+}
+
+fn refused(error: Error) -> HostError {
+    HostError::Refused { kind: error.kind(), text: error.to_string() }
 }

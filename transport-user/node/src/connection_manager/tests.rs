@@ -500,6 +500,34 @@ fn with(more: Capabilities) -> Introduction {
     }
 }
 
+/// A peer without a manager to which a node has connected.
+struct PeerByHand {
+    listener: TcpListener,
+    stream: TcpStream,
+    /// How the node introduced itself, and its offer.
+    introduction: Introduction,
+    offer: Offer,
+}
+
+/// Lets a node connect to a peer that neither searches nor proves the path. The offer of the peer is `answer`, in the order
+/// that the node wants.
+async fn connected_by_hand(node: &Manager, terms: Terms, answer: Offer) -> (PeerByHand, Cid) {
+    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let accepting = async {
+        let (mut stream, _) = within("the node connects", listener.accept()).await.unwrap();
+        let first = read_message(&mut stream, PATIENCE).await.unwrap();
+        let Message::Hello { introduction, offer, .. } = first else { panic!("{first:?}") };
+        let answer = Offer { ordered: offer.ordered, ..answer };
+        write_message(&mut stream, &accept(Capabilities::default(), answer), PATIENCE).await.unwrap();
+        assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
+        (stream, introduction, *offer)
+    };
+    let (cid, (stream, introduction, offer)) =
+        tokio::join!(node.connect(RIGHT.parse().unwrap(), port, terms), accepting);
+    (PeerByHand { listener, stream, introduction, offer }, cid.unwrap())
+}
+
 /// Waits for the next connection that a peer has opened.
 async fn accepted(node: &Manager) -> Cid {
     Cid(within("a connection", node.accept()).await.expect("the node is up").local_cid)

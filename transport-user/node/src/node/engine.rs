@@ -15,12 +15,12 @@ use nix::sys::pthread::pthread_self;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use tiercel::Error;
 use tiercel::backend::{Datapath, Poller};
 pub use tiercel::status::{EngineMode, EngineState, EngineStatus};
 use transport_common::shard::SLEEPERS_SLACK;
 use transport_common::units::Picoseconds;
 
+use crate::node::error::NodeError;
 use crate::node::interrupt::Interrupt;
 use crate::node::xdp::object::WakeRing;
 
@@ -95,16 +95,16 @@ impl EngineOptions {
     ///
     /// # Errors
     /// The first option out of its range.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), NodeError> {
         if let Some(batch) = self.batch
             && !(1..=bpf_call::MAX_BATCH).contains(&batch)
         {
             let range = "1 to 256 frames";
-            return Err(Error::EngineOption { option: "batch", value: batch.into(), range });
+            return Err(NodeError::EngineOption { option: "batch", value: batch.into(), range });
         }
         if self.spin > Duration::from_secs(1) {
             let value = u64::try_from(self.spin.as_micros()).unwrap_or(u64::MAX);
-            return Err(Error::EngineOption { option: "spin (us)", value, range: "0 to 1 s" });
+            return Err(NodeError::EngineOption { option: "spin (us)", value, range: "0 to 1 s" });
         }
         Interrupt::check(self.signal)
     }
@@ -113,7 +113,7 @@ impl EngineOptions {
     ///
     /// # Errors
     /// The engine cannot run on that CPU.
-    pub(crate) fn check_cpu(&self) -> Result<(), Error> {
+    pub(crate) fn check_cpu(&self) -> Result<(), NodeError> {
         // A separate thread tries it, so that the calling thread is not bound.
         std::thread::scope(|scope| scope.spawn(|| pin(self.cpu)).join()).expect("it does not panic")
     }
@@ -153,7 +153,7 @@ impl Engine {
         wake: WakeRing,
         datapath: Arc<Datapath>,
         poller: Arc<Poller>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, NodeError> {
         let interrupt = Arc::new(Interrupt::take(options.signal)?);
         let progress = Arc::new(Progress::default());
         progress.next_batch.store(options.batch.unwrap_or(EngineOptions::IDLE_BATCH), SeqCst);
@@ -169,7 +169,7 @@ impl Engine {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("tiercel-engine".into()).spawn(move || {
             let masked = worker.interrupt.mask_others();
-            let masked = masked.map_err(|error| Error::system("set the engine's signal mask", error));
+            let masked = masked.map_err(|error| NodeError::system("set the engine's signal mask", error));
             let pinned = masked.and_then(|()| pin(worker.options.cpu));
             let go = pinned.is_ok();
             // This cannot fail: the starting thread waits for the message.
@@ -178,7 +178,7 @@ impl Engine {
                 worker.run();
             }
         });
-        let thread = thread.map_err(|e| Error::system("start the engine thread", e))?;
+        let thread = thread.map_err(|e| NodeError::system("start the engine thread", e))?;
         let pinned = is_ready.recv().expect("the thread sends before it ends");
         let engine = Self { options, datapath, progress, thread: Some(thread), interrupt };
         pinned.map(|()| engine)
@@ -439,11 +439,11 @@ const fn slack() -> Duration {
 }
 
 /// Binds the calling thread to a CPU.
-fn pin(cpu: Option<usize>) -> Result<(), Error> {
+fn pin(cpu: Option<usize>) -> Result<(), NodeError> {
     let Some(cpu) = cpu else { return Ok(()) };
     let mut set = CpuSet::new();
     let bound = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    bound.map_err(|e| Error::Cpu { cpu, source: e.into() })
+    bound.map_err(|e| NodeError::Cpu { cpu, source: e.into() })
 }
 
 #[cfg(test)]
@@ -460,9 +460,9 @@ mod tests {
     #[test]
     fn options_out_of_range_are_named() {
         let batch = EngineOptions { batch: Some(257), ..EngineOptions::default() };
-        assert!(matches!(batch.check(), Err(Error::EngineOption { option: "batch", value: 257, .. })));
+        assert!(matches!(batch.check(), Err(NodeError::EngineOption { option: "batch", value: 257, .. })));
         let spin = EngineOptions { spin: Duration::from_secs(2), ..EngineOptions::default() };
-        assert!(matches!(spin.check(), Err(Error::EngineOption { option: "spin (us)", .. })));
+        assert!(matches!(spin.check(), Err(NodeError::EngineOption { option: "spin (us)", .. })));
         assert!(EngineOptions::default().check().is_ok());
     }
 
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_refused() {
         let absent = EngineOptions { cpu: Some(1000), ..EngineOptions::default() };
-        assert!(matches!(absent.check_cpu(), Err(Error::Cpu { cpu: 1000, .. })));
+        assert!(matches!(absent.check_cpu(), Err(NodeError::Cpu { cpu: 1000, .. })));
         assert!(EngineOptions::default().check_cpu().is_ok());
     }
 }

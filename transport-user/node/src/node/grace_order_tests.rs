@@ -124,19 +124,7 @@ fn a_connection_slot_is_free_after_a_grace_period() {
     let (cids, connections) = (Cids::new(), Connections::default());
     let mac = Mac([2, 0, 0, 0, 0, 1]);
     let address = [10, 0, 0, 1].into();
-    let device = Device {
-        interface: "lo".into(),
-        index: LOOPBACK,
-        kind: None,
-        mac,
-        mtu: 1500,
-        interface_mtu: 1500,
-        max_segment: 1024,
-        memory: tiercel::backend::memory::DEFAULT,
-        address,
-        carrier: true,
-        addresses: vec![address],
-    };
+    let device = Device { address, ..Device::for_tests() };
     let open = OpenConnection::new(Cid(9), [10, 0, 0, 2].into(), mac);
     let reservation = cids.reserve_given(Cid(7)).expect("free");
     let core = Core::open(&shared, reservation, &open, &device).expect("opened");

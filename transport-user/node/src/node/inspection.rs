@@ -3,53 +3,58 @@
 use std::net::IpAddr;
 
 use tiercel::backend::{max_segment, memory, node_mtu, smallest_mtu};
-use tiercel::{Device, Error, LARGEST_MTU, Mac};
+use tiercel::{Device, LARGEST_MTU, Mac};
 use transport_common::datapath::{mac_word, words};
 use transport_common::queues::NodeConfig;
 
 use super::options::{NATIVE_MTU, NodeOptions};
+use crate::node::error::NodeError;
 use crate::node::interface::netlink::{Interface, Netlink};
 use crate::node::interface::own_address;
 use crate::node::xdp::attach_mode::AttachMode;
 
 /// Checks that a node can run on the interface. Returns the interface and the description of the device.
-pub(super) fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), Error> {
+pub(super) fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), NodeError> {
     let name = || options.interface.clone();
-    let failed = |error| Error::system("list the interfaces", error);
+    let failed = |error| NodeError::system("list the interfaces", error);
     let interfaces = netlink.interfaces().map_err(failed)?;
     let Some(interface) = interfaces.iter().find(|i| i.name == options.interface) else {
         let available = interfaces.into_iter().map(|i| i.name).collect();
-        return Err(Error::UnknownInterface { name: name(), available });
+        return Err(NodeError::UnknownInterface { name: name(), available });
     };
     if interface.loopback {
-        return Err(Error::Loopback { name: name() });
+        return Err(NodeError::Loopback { name: name() });
     }
     let Some(mac) = interface.mac.filter(|_| interface.ethernet) else {
-        return Err(Error::NotEthernet { name: name() });
+        return Err(NodeError::NotEthernet { name: name() });
     };
     if !interface.up {
-        return Err(Error::InterfaceDown { name: name() });
+        return Err(NodeError::InterfaceDown { name: name() });
     }
     if options.attach == AttachMode::Native && interface.mtu > NATIVE_MTU {
-        return Err(Error::InterfaceMtu { name: name(), mtu: interface.mtu, limit: NATIVE_MTU });
+        return Err(NodeError::InterfaceMtu { name: name(), mtu: interface.mtu, limit: NATIVE_MTU });
     }
     let address = options.address;
     if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
-        return Err(Error::BadAddress { address });
+        return Err(NodeError::BadAddress { address });
     }
     match options.mtu {
         Some(mtu) if mtu > LARGEST_MTU => {
-            return Err(Error::MtuAboveLargest { mtu, limit: node_mtu(interface.mtu, None), name: name() });
+            return Err(NodeError::MtuAboveLargest {
+                mtu,
+                limit: node_mtu(interface.mtu, None),
+                name: name(),
+            });
         }
         Some(mtu) if mtu > interface.mtu => {
-            return Err(Error::MtuAboveInterface { name: name(), mtu, limit: interface.mtu });
+            return Err(NodeError::MtuAboveInterface { name: name(), mtu, limit: interface.mtu });
         }
         _ => {}
     }
     let mtu = node_mtu(interface.mtu, options.mtu);
     let minimum = smallest_mtu(address.is_ipv6());
     if mtu < minimum {
-        return Err(Error::MtuTooSmall { mtu, minimum });
+        return Err(NodeError::MtuTooSmall { mtu, minimum });
     }
     let addresses = own_address::await_check(netlink, interface, address)?;
     let device = Device {
@@ -83,30 +88,12 @@ pub(super) fn node_config(device: &Device) -> NodeConfig {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// A device for tests.
-    pub(in crate::node) fn device() -> Device {
-        let address = "10.7.0.1".parse().expect("an address");
-        Device {
-            interface: "veth0".to_owned(),
-            index: 2,
-            kind: Some("veth".to_owned()),
-            mac: Mac([2, 0, 0, 0, 0, 1]),
-            mtu: 3390,
-            interface_mtu: 3498,
-            max_segment: 3264,
-            memory: memory::DEFAULT,
-            address,
-            carrier: true,
-            addresses: vec![address],
-        }
-    }
 
     #[test]
     fn the_datapath_learns_one_address() {
-        let mut device = device();
+        let mut device = Device::for_tests();
         let config = node_config(&device);
         assert_eq!(
             (config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index),

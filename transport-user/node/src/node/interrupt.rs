@@ -10,9 +10,9 @@ use std::mem;
 use std::sync::Mutex;
 
 use libc::{c_int, pthread_t};
-use tiercel::Error;
 
 use crate::common::mutex::lock;
+use crate::node::error::NodeError;
 
 /// Number of engines per signal.
 static TAKEN: Mutex<BTreeMap<c_int, usize>> = Mutex::new(BTreeMap::new());
@@ -27,21 +27,21 @@ impl Interrupt {
     /// Takes the given signal, or the highest real-time signal without a handler.
     ///
     /// # Errors
-    /// [`Error::EngineOption`] if it is not a real-time signal, [`Error::SignalTaken`] if the application handles
+    /// [`NodeError::EngineOption`] if it is not a real-time signal, [`NodeError::SignalTaken`] if the application handles
     /// or ignores it.
-    pub(crate) fn take(wanted: Option<i32>) -> Result<Self, Error> {
+    pub(crate) fn take(wanted: Option<i32>) -> Result<Self, NodeError> {
         let mut taken = lock(&TAKEN);
         let signal = match wanted {
             Some(signal) => check(signal, &taken)?,
             None => free(&taken)?,
         };
-        install(signal).map_err(|error| Error::system("install the engine's signal handler", error))?;
+        install(signal).map_err(|error| NodeError::system("install the engine's signal handler", error))?;
         *taken.entry(signal).or_default() += 1;
         Ok(Self { signal })
     }
 
     /// Checks whether [`Self::take`] would succeed, without taking a signal.
-    pub(crate) fn check(wanted: Option<i32>) -> Result<(), Error> {
+    pub(crate) fn check(wanted: Option<i32>) -> Result<(), NodeError> {
         let taken = lock(&TAKEN);
         match wanted {
             Some(signal) => check(signal, &taken).map(drop),
@@ -88,20 +88,20 @@ impl Drop for Interrupt {
     }
 }
 
-fn check(signal: c_int, taken: &BTreeMap<c_int, usize>) -> Result<c_int, Error> {
+fn check(signal: c_int, taken: &BTreeMap<c_int, usize>) -> Result<c_int, NodeError> {
     if !(libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal) {
         let range = "a real-time signal, most often 34 to 64 (`kill -l`: SIGRTMIN to SIGRTMAX)";
-        return Err(Error::EngineOption { option: "signal", value: signal.unsigned_abs().into(), range });
+        return Err(NodeError::EngineOption { option: "signal", value: signal.unsigned_abs().into(), range });
     }
-    let handler = handler(signal).map_err(|error| Error::system("read a signal's handler", error))?;
+    let handler = handler(signal).map_err(|error| NodeError::system("read a signal's handler", error))?;
     let is_free = handler == libc::SIG_DFL || (handler == ours() && taken.contains_key(&signal));
-    if is_free { Ok(signal) } else { Err(Error::SignalTaken { signal }) }
+    if is_free { Ok(signal) } else { Err(NodeError::SignalTaken { signal }) }
 }
 
-fn free(taken: &BTreeMap<c_int, usize>) -> Result<c_int, Error> {
+fn free(taken: &BTreeMap<c_int, usize>) -> Result<c_int, NodeError> {
     let mut all = (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev();
     let free = all.find(|signal| check(*signal, taken).is_ok());
-    free.ok_or(Error::SignalTaken { signal: libc::SIGRTMAX() })
+    free.ok_or(NodeError::SignalTaken { signal: libc::SIGRTMAX() })
 }
 
 extern "C" fn interrupted(_: c_int) {}
@@ -153,12 +153,12 @@ mod tests {
         assert_eq!(handler(first.signal).expect("a signal"), ours());
 
         let refused = Interrupt::take(Some(highest)).expect_err("the application's");
-        assert!(matches!(refused, Error::SignalTaken { signal } if signal == highest), "{refused}");
+        assert!(matches!(refused, NodeError::SignalTaken { signal } if signal == highest), "{refused}");
         assert_eq!(handler(highest).expect("a signal"), application, "it stays the application's");
         for none in [libc::SIGUSR1, 0, -1, highest + 1] {
             assert!(matches!(
                 Interrupt::check(Some(none)),
-                Err(Error::EngineOption { option: "signal", .. })
+                Err(NodeError::EngineOption { option: "signal", .. })
             ));
         }
 

@@ -19,6 +19,7 @@ use transport_common::counters::Counter;
 use transport_common::ids::{Cid, RKey};
 
 use crate::node::engine::{Engine, EngineStatus};
+use crate::node::error::{NextHopError, NodeError};
 use crate::node::interface::gro::GroOn;
 use crate::node::interface::link::Link;
 use crate::node::interface::netlink::solicitation::Own;
@@ -32,6 +33,7 @@ use crate::node::xdp::loader::{self, Loaded};
 use crate::node::xdp::transmit::Transmit;
 
 pub(crate) mod engine;
+pub(crate) mod error;
 pub(crate) mod grace;
 #[cfg(test)]
 mod grace_order_tests;
@@ -72,21 +74,21 @@ impl Node {
     /// Loads the programs, attaches them and starts the engine.
     ///
     /// # Errors
-    /// See [`Error`]. In that case, everything is cleaned up.
-    pub fn up(options: NodeOptions) -> Result<Self, Error> {
+    /// See [`NodeError`]. In that case, everything is cleaned up.
+    pub fn up(options: NodeOptions) -> Result<Self, NodeError> {
         Self::up_after(options, |_| Ok(())).map(|(node, ())| node)
     }
 
     /// Brings a node up like [`Self::up`], with `prepare` as an additional step that may fail. The step runs
     /// before any program is replaced, so that its failure does not harm the node that would have been replaced.
-    pub(crate) fn up_after<T, E: From<Error>>(
+    pub(crate) fn up_after<T, E: From<NodeError>>(
         options: NodeOptions,
         prepare: impl FnOnce(&Device) -> Result<T, E>,
     ) -> Result<(Self, T), E> {
         options.engine.check()?;
         options.engine.check_cpu()?;
-        options.rate_update.admission().map_err(Error::from)?;
-        let netlink = Netlink::open().map_err(|e| Error::system("open a netlink socket", e))?;
+        options.rate_update.admission().map_err(|error| NodeError::from(Error::from(error)))?;
+        let netlink = Netlink::open().map_err(|e| NodeError::system("open a netlink socket", e))?;
         let (interface, device) = inspect(&netlink, &options)?;
         if !options.force {
             loader::clear(&netlink, &interface, false)?;
@@ -101,10 +103,10 @@ impl Node {
         netlink: Netlink,
         interface: &Interface,
         device: Device,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, NodeError> {
         let mut plan = Plan::new(options.hardware_timestamps, options.attach, interface)?;
         let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver(), options.bpf_log) {
-            Err(Error::Bind(reason)) if options.hardware_timestamps.is_none() => {
+            Err(NodeError::Bind(reason)) if options.hardware_timestamps.is_none() => {
                 plan.give_up(reason);
                 Loaded::load(node_config(&device), false, options.bpf_log)?
             }
@@ -120,9 +122,10 @@ impl Node {
         let (attachment, (maps, instruments), wake) =
             loaded.attach(interface, options.attach, options.transmit)?;
         // One frame shows whether the kernel supports live frames.
-        bpf_call::run_live(wire.as_fd(), 1, 1, bpf_call::LIVE_FRAME_BYTES).map_err(Error::NoLiveFrames)?;
+        bpf_call::run_live(wire.as_fd(), 1, 1, bpf_call::LIVE_FRAME_BYTES)
+            .map_err(NodeError::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {
-            return Err(Error::Object("engine program: the wire program does not reach it"));
+            return Err(NodeError::Object("engine program: the wire program does not reach it"));
         }
         let grace = GracePeriods::new()?;
         let datapath = Datapath::new(maps)?;
@@ -333,29 +336,29 @@ impl Node {
     /// it. In async code use [`Self::next_hop`].
     ///
     /// # Errors
-    /// [`Error::NoNeighbour`].
-    pub fn resolve(&self, peer: IpAddr) -> Result<Mac, Error> {
+    /// [`NodeError::NoNeighbour`].
+    pub fn resolve(&self, peer: IpAddr) -> Result<Mac, NodeError> {
         let mac = self.inner.netlink.resolve(self.device().index, peer);
-        mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
+        mac.map(Mac).map_err(|source| self.no_neighbour(peer, source))
     }
 
     /// Returns the MAC address of the next hop towards `peer`. Waits up to a second until the kernel has resolved
     /// it, without blocking the thread. Needs a runtime with timers.
     ///
     /// # Errors
-    /// [`Error::NoNeighbour`].
-    pub async fn next_hop(&self, peer: IpAddr) -> Result<Mac, Error> {
+    /// [`NodeError::NoNeighbour`].
+    pub async fn next_hop(&self, peer: IpAddr) -> Result<Mac, NodeError> {
         let mac = self.inner.netlink.resolve_async(self.device().index, peer).await;
-        mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
+        mac.map(Mac).map_err(|source| self.no_neighbour(peer, source))
     }
 
     /// Returns the MAC address of the next hop towards `peer`, if the kernel knows it. Does not wait. With `ask`, the address is
     /// resolved again for a later call, whether the kernel knows one or not.
-    pub(crate) fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Result<Option<Mac>, Error> {
+    pub(crate) fn known_next_hop(&self, peer: IpAddr, ask: bool) -> Result<Option<Mac>, NodeError> {
         let device = self.device();
         let own = Own { mac: device.mac.0, address: device.address };
         let mac = self.inner.netlink.known(device.index, peer, ask.then_some(own));
-        mac.map(|mac| mac.map(Mac)).map_err(|reason| self.no_neighbour(peer, reason))
+        mac.map(|mac| mac.map(Mac)).map_err(|source| self.no_neighbour(peer, source))
     }
 
     /// Returns whether next hops may have changed since the last call.
@@ -363,8 +366,8 @@ impl Node {
         self.inner.link.next_hops_changed()
     }
 
-    fn no_neighbour(&self, address: IpAddr, reason: String) -> Error {
-        Error::NoNeighbour { address, interface: self.device().interface.clone(), reason }
+    fn no_neighbour(&self, address: IpAddr, source: NextHopError) -> NodeError {
+        NodeError::NoNeighbour { address, interface: self.device().interface.clone(), source }
     }
 
     /// Returns the status of the engine.
@@ -407,8 +410,8 @@ impl Node {
     /// begin. Every packet takes longer while a trace is recorded.
     ///
     /// # Errors
-    /// [`Error::TraceRunning`], [`Error::TraceFile`], [`Error::NodeDown`], [`Error::Load`].
-    pub fn trace(&self, options: TraceOptions) -> Result<Tracing, Error> {
+    /// [`NodeError::TraceRunning`], [`NodeError::TraceFile`], [`NodeError::Load`], [`Error::NodeDown`].
+    pub fn trace(&self, options: TraceOptions) -> Result<Tracing, NodeError> {
         let attachment = {
             let running = self.inner.running.lock().expect("no panic under the lock");
             Arc::downgrade(&running.as_ref().ok_or(Error::NodeDown)?.attachment)
@@ -474,7 +477,7 @@ const _: () = {
 mod tests {
     use super::*;
 
-    fn refused(change: impl FnOnce(&mut NodeOptions)) -> Error {
+    fn refused(change: impl FnOnce(&mut NodeOptions)) -> NodeError {
         let mut options = NodeOptions::new("lo", "10.7.0.1".parse().expect("an address"));
         change(&mut options);
         Node::up(options).expect_err("refused before anything is loaded")
@@ -482,12 +485,12 @@ mod tests {
 
     #[test]
     fn interfaces_that_cannot_be_used_are_refused() {
-        assert!(matches!(refused(|_| ()), Error::Loopback { .. }));
+        assert!(matches!(refused(|_| ()), NodeError::Loopback { .. }));
         let unknown = refused(|o| o.interface = "no-such-one".into());
         assert!(
-            matches!(&unknown, Error::UnknownInterface { available, .. } if available.contains(&"lo".into()))
+            matches!(&unknown, NodeError::UnknownInterface { available, .. } if available.contains(&"lo".into()))
         );
         let batch = refused(|o| o.engine.batch = Some(0));
-        assert!(matches!(batch, Error::EngineOption { option: "batch", .. }));
+        assert!(matches!(batch, NodeError::EngineOption { option: "batch", .. }));
     }
 }

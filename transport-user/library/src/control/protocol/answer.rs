@@ -61,7 +61,7 @@ pub struct NodeStatus {
 }
 
 /// What peers may store in the receive directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveLimits {
     /// Whether they may replace files.
     pub overwrite: bool,
@@ -288,8 +288,9 @@ pub struct Traced {
 }
 
 /// Why a trace ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum TraceEnd {
     /// The trace reached its limit of runs or of time.
     Limit,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 use crate::common::error::Error;
+use crate::common::error_kind::ErrorKind;
 use crate::verbs::operation_error::OperationError;
 
 pub mod answer;
@@ -78,8 +79,9 @@ pub struct Failure {
 }
 
 /// Kinds of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum FailureKind {
     /// The request is invalid: for example an unknown CID or key, a value out of range, or a wrong name.
     Invalid,
@@ -107,10 +109,9 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let kind = match error {
-            Error::System { .. } | Error::NodeDown | Error::NotPermitted { .. } => FailureKind::Node,
-            Error::TraceFile { .. } => FailureKind::File,
-            Error::EndedMeanwhile(_) => FailureKind::Connect,
+        let kind = match error.kind() {
+            ErrorKind::Io | ErrorKind::NodeDown | ErrorKind::NotPermitted => FailureKind::Node,
+            ErrorKind::ConnectionLost => FailureKind::Connect,
             _ => FailureKind::Invalid,
         };
         Self::new(kind, error.to_string())

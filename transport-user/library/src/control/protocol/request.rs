@@ -455,8 +455,9 @@ pub enum AtomicOperation {
 }
 
 /// Direction in which a file is copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CopyDirection {
     /// From this node to the peer.
     ToPeer,

@@ -15,8 +15,8 @@ use transport_common::ids::{Cid, RKey};
 use super::answer::{self, Completed, ReceiveLimits, ReceiveState, TraceEnd, TraceState};
 use super::request::{self, AtomicOperation, CopyDirection, Data, Place, Right, Via};
 use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request, VERSION};
-use crate::congestion::{CongestionChange, CongestionInfo};
-use crate::parameters::device::tests::device;
+use crate::congestion::{CongestionChange, CongestionInfo, Placement};
+use crate::parameters::device::Device;
 use crate::parameters::tunnel::Tunnel;
 use crate::parameters::ulp::Ulp;
 use crate::status::{
@@ -141,7 +141,7 @@ fn status() -> answer::NodeStatus {
         control_version: VERSION,
         pid: 1,
         uptime_s: 2,
-        device: device(),
+        device: Device::for_tests(),
         attach: AttachMode::Native,
         transmit: Transmit::Stack,
         engine: engine(),
@@ -245,7 +245,7 @@ fn connection() -> ConnectionInfo {
         inter_packet_gap_ns: 4,
         congestion: CongestionInfo {
             algorithm: text("swift"),
-            placement: text("kernel"),
+            placement: Placement::Kernel,
             event_queue: 1,
             failure: Some(text("panic")),
             parameters: BTreeMap::from([(text("NAME"), Value::from(1.5))]),
@@ -337,7 +337,7 @@ fn receive() -> answer::Receive {
 fn change() -> CongestionChange {
     CongestionChange {
         algorithm: Some(text("swift")),
-        placement: Some(text("user")),
+        placement: Some(Placement::User),
         event_queue: Some(1),
         profile: Some(text("rack")),
         set: vec![(text("max_fcwnd"), text("64"))],

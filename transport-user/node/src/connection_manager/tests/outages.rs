@@ -5,39 +5,17 @@ use super::*;
 /// A patience that is short, but many times the pauses of these tests.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Accepts a TCP connection as a node would, and does the handshake of a peer without a search. Returns the connection, and
-/// the offer of the node.
-async fn accept_by_hand(listener: &TcpListener) -> (TcpStream, Offer) {
-    let (mut stream, _) = within("the node connects", listener.accept()).await.unwrap();
-    let Message::Hello { offer, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-        panic!("hello")
-    };
-    let answer = Offer { ordered: offer.ordered, mtu: 1500, max_segment: 1400, ..offer_by_hand() };
-    write_message(&mut stream, &accept(Capabilities::default(), answer), PATIENCE).await.unwrap();
-    assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
-    (stream, *offer)
-}
-
-/// Lets a node connect to a peer by hand.
-async fn connected_by_hand(node: &Manager, terms: Terms) -> (TcpListener, TcpStream, Offer, Cid) {
-    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (cid, (stream, offer)) =
-        tokio::join!(node.connect(RIGHT.parse().unwrap(), port, terms), accept_by_hand(&listener));
-    (listener, stream, offer, cid.unwrap())
-}
-
 /// After an outage TCP is late by as long as the outage was. So the node asks over another TCP connection, and an answer
 /// counts as a sign of life. The questions come so often that 60 of them take twice the patience.
 #[tokio::test]
 async fn a_peer_that_answers_over_another_connection_is_alive() {
     let (node, mut notices) = start(FakeNode::new(LEFT, 1500)).await;
     let terms = Terms { patience: Some(SHORT), ..Terms::default() };
-    let (listener, _silent, offer, cid) = connected_by_hand(&node, terms).await;
-    assert_eq!(offer.patience_ms, 300);
-    let SecurityOffer::Plaintext { spi: their_spi } = offer.security;
+    let (peer, cid) = connected_by_hand(&node, terms, offer_by_hand()).await;
+    assert_eq!(peer.offer.patience_ms, 300);
+    let SecurityOffer::Plaintext { spi: their_spi } = peer.offer.security;
     for _ in 0..60 {
-        let (mut stream, _) = within("it asks", listener.accept()).await.unwrap();
+        let (mut stream, _) = within("it asks", peer.listener.accept()).await.unwrap();
         let question = within("a question", read_message(&mut stream, PATIENCE)).await.unwrap();
         assert_eq!(question, Message::Alive { cid: 9, peer_cid: cid.0, spi: 5 });
         let answer = Message::Alive { cid: cid.0, peer_cid: 9, spi: their_spi };
@@ -165,7 +143,7 @@ async fn a_lost_connection_is_set_up_again() {
 async fn a_connection_that_does_not_come_back_is_given_up_by_its_user() {
     let (node, mut notices) = start(FakeNode::new(LEFT, 1500)).await;
     let terms = Terms { reconnect: true, ..Terms::default() };
-    let (listener, stream, _, cid) = connected_by_hand(&node, terms).await;
+    let (PeerByHand { listener, stream, .. }, cid) = connected_by_hand(&node, terms, offer_by_hand()).await;
     drop(listener);
     stream.set_zero_linger().unwrap();
     drop(stream);

@@ -112,20 +112,9 @@ async fn searches_that_break_the_rules_are_declined() {
 #[tokio::test]
 async fn a_peer_that_does_not_search_is_connected_to() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
-    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let peer = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let Message::Hello { introduction, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-            panic!()
-        };
-        assert!(introduction.capabilities.path_search.is_some());
-        let offer = Offer { ordered: true, mtu: 1400, max_segment: 1200, ..offer_by_hand() };
-        write_message(&mut stream, &accept(Capabilities::default(), offer), PATIENCE).await.unwrap();
-        assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
-    });
-    let cid = left.connect(RIGHT.parse().unwrap(), port, Terms::default()).await.unwrap();
+    let answer = Offer { mtu: 1400, max_segment: 1200, ..offer_by_hand() };
+    let (peer, cid) = connected_by_hand(&left, Terms::default(), answer).await;
+    assert!(peer.introduction.capabilities.path_search.is_some());
     let agreement = left.host().opened(cid);
     assert_eq!((agreement.mtu, agreement.path_mtu, agreement.max_segment), (1400, None, 1200));
-    within("the peer is done", peer).await.unwrap();
 }

@@ -58,20 +58,9 @@ async fn where_full_packets_do_not_pass_the_smallest_mtu_is_tried() {
 async fn a_peer_that_does_not_prove_is_connected_to() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
     *lock(&left.host().0.carries) = 0;
-    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let peer = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let Message::Hello { introduction, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-            panic!()
-        };
-        assert_eq!(introduction.capabilities.path_proof, Some(ProofRegion { rkey: 7 }));
-        let offer = Offer { ordered: true, ..offer_by_hand() };
-        write_message(&mut stream, &accept(Capabilities::default(), offer), PATIENCE).await.unwrap();
-        assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
-    });
-    left.connect(RIGHT.parse().unwrap(), port, Terms::default()).await.unwrap();
-    within("the peer is done", peer).await.unwrap();
+    let (peer, cid) = connected_by_hand(&left, Terms::default(), offer_by_hand()).await;
+    assert_eq!(peer.introduction.capabilities.path_proof, Some(ProofRegion { rkey: 7 }));
+    assert_eq!(left.host().health(cid), Health::Open);
 }
 
 /// The peer says something else where its proof should be, or says that its packets did not arrive.

@@ -7,22 +7,10 @@ use super::*;
 #[tokio::test]
 async fn a_peer_that_does_not_know_rack_tlp_is_connected_to() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
-    let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let peer = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let Message::Hello { introduction, .. } = read_message(&mut stream, PATIENCE).await.unwrap() else {
-            panic!()
-        };
-        assert_eq!(introduction.capabilities.rack_tlp, Some(Present {}));
-        let offer = Offer { ordered: true, ..offer_by_hand() };
-        write_message(&mut stream, &accept(Capabilities::default(), offer), PATIENCE).await.unwrap();
-        assert_eq!(read_message(&mut stream, PATIENCE).await.unwrap(), Message::Ready);
-    });
     let terms = Terms { rack_tlp: Some(true), ..Terms::default() };
-    let cid = left.connect(RIGHT.parse().unwrap(), port, terms).await.unwrap();
+    let (peer, cid) = connected_by_hand(&left, terms, offer_by_hand()).await;
+    assert_eq!(peer.introduction.capabilities.rack_tlp, Some(Present {}));
     assert!(!left.host().opened(cid).connection.tuning.rack_tlp);
-    within("the peer is done", peer).await.unwrap();
 }
 
 /// F-9.1.6-9: an end that does not have RACK-TLP on neither offers it nor refuses an offer of it.

@@ -251,7 +251,7 @@ impl NodeService {
         // Wrong settings are refused before the connection is opened.
         let congestion = self.changed(&self.inner.congestion, &what.congestion)?;
         if let Some(tunnel) = what.tunnel {
-            tunnel.check().map_err(Failure::invalid)?;
+            tunnel.check().map_err(|error| Failure::invalid(error.to_string()))?;
         }
         let peer = ScopedAddress { address: what.address, scope: what.scope.clone() };
         let peer = peer.on(&self.node().device().interface).map_err(Failure::invalid)?;

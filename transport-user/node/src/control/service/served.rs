@@ -12,23 +12,25 @@ use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
 use crate::connection_manager::{ListeningPlace, ManagerOptions, StartError, Timing};
 use crate::control::{Server, bind};
-use crate::{Lost, Node, NodeOptions};
+use crate::{Lost, Node, NodeError, NodeOptions};
 
 /// Why a node could not be brought up and served.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// The control socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The node.
     #[error(transparent)]
-    Node(#[from] Error),
+    Node(#[from] NodeError),
     /// A static connection of the node file.
     #[error("static connection {cid}: {error}")]
     Connection {
         /// Its local CID.
         cid: u32,
         /// Why.
+        #[source]
         error: Error,
     },
     /// The connection manager.

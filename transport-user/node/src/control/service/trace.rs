@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tiercel::Error;
 use tiercel::control::answer::{Stopping, TraceEnd, TraceState, Traced};
 use tiercel::control::{FailureKind, request};
 
 use super::{Failure, NodeService, ProgressSender, absolute};
-use crate::TraceOptions;
+use crate::{NodeError, TraceOptions};
 
 /// Interval at which the progress of a trace is read.
 const LOOK: Duration = Duration::from_millis(50);
@@ -57,10 +56,41 @@ impl NodeService {
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => Ok(outcome?),
         Err(error) => Err(Failure::new(FailureKind::Node, error.to_string())),
+    }
+}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Library(error) => error.into(),
+            NodeError::TraceFile { .. } => Self::new(FailureKind::File, error.to_string()),
+            _ => Self::invalid(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// The exit code of `tiercel` follows from it.
+    #[test]
+    fn clients_learn_what_has_failed() {
+        let failed = |error: NodeError| Failure::from(error).kind;
+        let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+        assert_eq!(failed(NodeError::TraceRunning), FailureKind::Invalid);
+        assert_eq!(
+            failed(NodeError::TraceFile { file: "/a".into(), hint: "Free some space", source: full() }),
+            FailureKind::File
+        );
+        assert_eq!(failed(tiercel::Error::NodeDown.into()), FailureKind::Node);
+        assert_eq!(failed(NodeError::system("read a file", full())), FailureKind::Node);
     }
 }

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use tiercel::Error;
 use tiercel::control::Failure;
 use tiercel::control::answer::{RunningTrace, TraceState};
 
-use crate::TraceReport;
 use crate::common::mutex::lock;
+use crate::{NodeError, TraceReport};
 
 /// The trace that is being recorded, if any.
 #[derive(Debug, Default)]
@@ -43,7 +42,7 @@ impl Traces {
     pub(super) fn begin(&self, file: PathBuf) -> Result<Entry<'_>, Failure> {
         let mut place = lock(&self.0);
         if place.is_some() {
-            return Err(Error::TraceRunning.into());
+            return Err(NodeError::TraceRunning.into());
         }
         let course = Mutex::new((TraceState::Starting, TraceReport::default()));
         let running = Arc::new(Running { file, stop: AtomicBool::new(false), course });

@@ -176,26 +176,25 @@ fn differences(before: &Device, after: &Device) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::inspection::tests::device;
     use crate::node::interface::netlink::tests::interface;
     use tiercel::LARGEST_MTU;
 
     fn own() -> Vec<OwnAddress> {
-        vec![OwnAddress { address: device().address, state: AddressState::Usable }]
+        vec![OwnAddress { address: Device::for_tests().address, state: AddressState::Usable }]
     }
 
     fn after(change: impl FnOnce(&mut Interface)) -> (Device, Vec<String>) {
         let mut interface = interface();
         change(&mut interface);
-        let after = changed(&device(), &interface, &own(), None).expect("it goes on");
-        let texts = differences(&device(), &after);
+        let after = changed(&Device::for_tests(), &interface, &own(), None).expect("it goes on");
+        let texts = differences(&Device::for_tests(), &after);
         (after, texts)
     }
 
     #[test]
     fn what_can_be_followed_is_followed_and_told() {
         let (same, texts) = after(|_| ());
-        assert_eq!((same, texts.len()), (device(), 0));
+        assert_eq!((same, texts.len()), (Device::for_tests(), 0));
         let (narrow, texts) = after(|interface| interface.mtu = 1400);
         assert_eq!((narrow.mtu, narrow.max_segment), (1400, max_segment(1400, false, 0)));
         assert!(texts.len() == 1 && texts[0].contains("is now 1400 bytes, it was 3390; static"), "{texts:?}");
@@ -204,7 +203,7 @@ mod tests {
         for change in [|i: &mut Interface| i.up = false, |i: &mut Interface| i.carrier = false] {
             let (down, texts) = after(change);
             assert!(!down.carrier && texts[0].contains("down or has no carrier"), "{texts:?}");
-            assert_eq!(differences(&down, &device()), ["interface veth0 is up again"]);
+            assert_eq!(differences(&down, &Device::for_tests()), ["interface veth0 is up again"]);
         }
     }
 
@@ -220,7 +219,7 @@ mod tests {
             (Some(1500), 9000, 1500),
         ] {
             let interface = Interface { mtu: carried, ..interface() };
-            let after = changed(&device(), &interface, &own(), chosen).expect("it goes on");
+            let after = changed(&Device::for_tests(), &interface, &own(), chosen).expect("it goes on");
             assert_eq!((after.mtu, after.interface_mtu), (used, carried));
         }
     }
@@ -229,20 +228,20 @@ mod tests {
     fn an_address_that_is_gone_or_a_duplicate_is_told() {
         let duplicate = OwnAddress { state: AddressState::Duplicate, ..own()[0] };
         for addresses in [vec![], vec![duplicate]] {
-            let after = changed(&device(), &interface(), &addresses, None).expect("it goes on");
-            let texts = differences(&device(), &after);
+            let after = changed(&Device::for_tests(), &interface(), &addresses, None).expect("it goes on");
+            let texts = differences(&Device::for_tests(), &after);
             assert!(
                 texts.len() == 1 && texts[0].contains("the node's address 10.7.0.1 any more"),
                 "{texts:?}"
             );
-            assert_eq!(differences(&after, &device()).len(), 1);
+            assert_eq!(differences(&after, &Device::for_tests()).len(), 1);
         }
     }
 
     #[test]
     fn another_mac_address_ends_the_node() {
         for mac in [Some([2, 0, 0, 0, 0, 9]), None] {
-            let lost = changed(&device(), &Interface { mac, ..interface() }, &own(), None);
+            let lost = changed(&Device::for_tests(), &Interface { mac, ..interface() }, &own(), None);
             let text = lost.expect_err("it cannot go on").to_string();
             assert!(text.contains("MAC address of \"veth0\" has changed from 02:00:00:00:00:01"), "{text}");
         }

@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use tiercel::Error;
-
+use crate::node::error::NodeError;
 use crate::node::interface::netlink::{AddressState, Interface, Netlink, OwnAddress};
 
 /// How long a node that comes up waits for the check of its address for duplicates. The kernel needs one to two seconds from
@@ -19,12 +18,12 @@ pub(crate) fn await_check(
     netlink: &Netlink,
     interface: &Interface,
     address: IpAddr,
-) -> Result<Vec<IpAddr>, Error> {
+) -> Result<Vec<IpAddr>, NodeError> {
     let begin = Instant::now();
     let mut told = false;
     loop {
         let addresses = netlink.addresses(interface.index);
-        let addresses = addresses.map_err(|error| Error::system("list the addresses", error))?;
+        let addresses = addresses.map_err(|error| NodeError::system("list the addresses", error))?;
         let name = || interface.name.clone();
         match state(&addresses, address) {
             None => {
@@ -33,11 +32,11 @@ pub(crate) fn await_check(
             }
             Some(AddressState::Usable) => {}
             Some(AddressState::Duplicate) => {
-                return Err(Error::AddressDuplicate { address, interface: name() });
+                return Err(NodeError::AddressDuplicate { address, interface: name() });
             }
             Some(AddressState::Tentative) if begin.elapsed() >= LONGEST_CHECK => {
                 let seconds = LONGEST_CHECK.as_secs();
-                return Err(Error::AddressTentative { address, interface: name(), seconds });
+                return Err(NodeError::AddressTentative { address, interface: name(), seconds });
             }
             Some(AddressState::Tentative) => {
                 if !std::mem::replace(&mut told, true) {

@@ -9,6 +9,7 @@ use tiercel::backend::Maps;
 pub use tiercel::status::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
 use transport_common::counters::Counter;
 
+use crate::node::error::NodeError;
 use crate::node::instruments::Instruments;
 use crate::node::interface::ethtool;
 use crate::node::interface::netdev::Netdev;
@@ -79,12 +80,12 @@ impl Plan {
     /// Makes the plan for a node on `interface`, which is in the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::NoHardwareTimestamps`].
+    /// [`NodeError::NoHardwareTimestamps`].
     pub(crate) fn new(
         wanted: Option<bool>,
         attach: AttachMode,
         interface: &Interface,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, NodeError> {
         let offer = || Offer {
             metadata: Netdev::open().and_then(|netdev| netdev.offers_timestamps(interface.index)).map_err(
                 |error| format!("cannot read from the kernel what the driver gives to XDP programs: {error}"),
@@ -93,7 +94,7 @@ impl Plan {
         };
         choose(wanted, attach, offer)
             .map(Self)
-            .map_err(|reason| Error::NoHardwareTimestamps { interface: interface.name.clone(), reason })
+            .map_err(|reason| NodeError::NoHardwareTimestamps { interface: interface.name.clone(), reason })
     }
 
     /// Returns whether the program must be bound to the device.

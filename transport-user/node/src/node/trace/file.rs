@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use tiercel::Error;
 use transport_common::connection::Entry;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use crate::files::{FileSystem, HostFiles};
+use crate::node::error::NodeError;
 
 /// Number of bytes that are handed to the writer at once. It may be more by what is added in one call.
 const PIECE: usize = 1 << 20;
@@ -62,11 +62,11 @@ impl Writer {
 
 impl TraceFile {
     /// Creates a new file and writes its head.
-    pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, NodeError> {
         Self::create_on(Arc::new(HostFiles), path)
     }
 
-    fn create_on(files: Arc<dyn FileSystem>, path: PathBuf) -> Result<Self, Error> {
+    fn create_on(files: Arc<dyn FileSystem>, path: PathBuf) -> Result<Self, NodeError> {
         let begun = files.create_path(&path).and_then(|file| {
             // A file without a head is no trace, and would be in the way of the next one.
             let written = files.write_at(&file, &Head::THIS.to_bytes(), 0);
@@ -82,16 +82,16 @@ impl TraceFile {
                     io::ErrorKind::StorageFull => "Free some space, or name a file elsewhere",
                     _ => "Name a file that this node may write",
                 };
-                Err(Error::TraceFile { file: path, hint, source })
+                Err(NodeError::TraceFile { file: path, hint, source })
             }
         }
     }
 
     /// Begins with a file that has a head. A reader sees a trace without an end.
-    fn begin(files: Arc<dyn FileSystem>, path: PathBuf, file: File) -> Result<Self, Error> {
+    fn begin(files: Arc<dyn FileSystem>, path: PathBuf, file: File) -> Result<Self, NodeError> {
         let bytes = Head::LEN as u64;
         let writer = Writer::start(Arc::clone(&files), file, bytes)
-            .map_err(|e| Error::system("start the thread that writes the trace", e))?;
+            .map_err(|e| NodeError::system("start the thread that writes the trace", e))?;
         Ok(Self { files, path, piece: Vec::with_capacity(PIECE), writer: Some(writer), bytes })
     }
 
@@ -106,7 +106,7 @@ impl TraceFile {
     }
 
     /// Returns whether the file takes more. If not, the writer is behind, and what is added only takes memory. Does not wait.
-    pub(super) fn has_room(&mut self) -> Result<bool, Error> {
+    pub(super) fn has_room(&mut self) -> Result<bool, NodeError> {
         if self.piece.len() < PIECE {
             return Ok(true);
         }
@@ -126,12 +126,12 @@ impl TraceFile {
     }
 
     /// Waits until the file takes more.
-    pub(super) fn wait_for_room(&mut self) -> Result<(), Error> {
+    pub(super) fn wait_for_room(&mut self) -> Result<(), NodeError> {
         if self.piece.len() < PIECE { Ok(()) } else { self.hand_over() }
     }
 
     /// Hands what there is to the writer. Waits until that has room.
-    fn hand_over(&mut self) -> Result<(), Error> {
+    fn hand_over(&mut self) -> Result<(), NodeError> {
         let piece = std::mem::take(&mut self.piece);
         let taken = self.writer.as_ref().is_some_and(|writer| writer.pieces.send(piece).is_ok());
         // A writer that takes nothing has failed.
@@ -139,7 +139,7 @@ impl TraceFile {
     }
 
     /// Waits until the writer has written what it has. Returns its failure, if any.
-    fn close(&mut self) -> Result<(), Error> {
+    fn close(&mut self) -> Result<(), NodeError> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         writer.end().map_err(|source| failed(&self.path, source))
     }
@@ -173,7 +173,7 @@ impl TraceFile {
     }
 
     /// Adds the end of the trace, and waits until everything is written.
-    pub(super) fn end(&mut self, runs: u64, lost: u64) -> Result<(), Error> {
+    pub(super) fn end(&mut self, runs: u64, lost: u64) -> Result<(), NodeError> {
         self.chunk(ChunkKind::END, &[&runs.to_le_bytes(), &lost.to_le_bytes()]);
         self.hand_over()?;
         self.close()
@@ -201,9 +201,9 @@ impl Drop for TraceFile {
     }
 }
 
-fn failed(path: &Path, source: io::Error) -> Error {
+fn failed(path: &Path, source: io::Error) -> NodeError {
     let hint = "The part that was written stays. Free some space, or name a file elsewhere";
-    Error::TraceFile { file: path.to_owned(), hint, source }
+    NodeError::TraceFile { file: path.to_owned(), hint, source }
 }
 
 /// Returns the bytes of a connection.
@@ -262,7 +262,7 @@ mod tests {
                 Err(failed) => break failed,
             }
         };
-        assert!(matches!(&failed, Error::TraceFile { file, .. } if *file == path), "{failed}");
+        assert!(matches!(&failed, NodeError::TraceFile { file, .. } if *file == path), "{failed}");
         assert!(failed.to_string().contains("Free some space"), "{failed}");
         drop(file);
         let written = std::fs::read(&path).expect("the part that was written");

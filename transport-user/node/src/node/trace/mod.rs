@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use tiercel::Error;
 use tiercel::backend::Shared;
 
 pub use tiercel::status::TraceReport;
 
+use crate::node::error::NodeError;
 use crate::node::instruments::Instruments;
 use crate::node::xdp::loader::Attachment;
 use progress::Progress;
@@ -29,7 +29,7 @@ use taker::Taker;
 pub struct Tracing {
     progress: Arc<Progress>,
     since: Instant,
-    thread: Option<JoinHandle<Result<(), Error>>>,
+    thread: Option<JoinHandle<Result<(), NodeError>>>,
 }
 
 impl Tracing {
@@ -39,12 +39,12 @@ impl Tracing {
         shared: &Arc<Shared>,
         instruments: &Arc<Instruments>,
         attachment: Weak<Mutex<Attachment>>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, NodeError> {
         let progress = Arc::new(Progress::default());
         let (maps, instruments) = (Arc::clone(&shared.maps), Arc::clone(instruments));
         let taker = Taker::begin(options, (maps, instruments), attachment, Arc::clone(&progress))?;
         let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(move || taker.run());
-        let thread = thread.map_err(|e| Error::system("start the thread that takes the trace", e))?;
+        let thread = thread.map_err(|e| NodeError::system("start the thread that takes the trace", e))?;
         Ok(Self { progress, since: Instant::now(), thread: Some(thread) })
     }
 
@@ -76,13 +76,13 @@ impl Tracing {
     /// The file takes as long as its file system.
     ///
     /// # Errors
-    /// [`Error::TraceFile`], [`Error::System`].
-    pub fn stop(mut self) -> Result<TraceReport, Error> {
+    /// [`NodeError::TraceFile`], [`tiercel::Error::System`].
+    pub fn stop(mut self) -> Result<TraceReport, NodeError> {
         self.end()?;
         Ok(self.report())
     }
 
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), NodeError> {
         self.end_recording();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -11,6 +11,7 @@ use transport_common::queues::CONNECTIONS;
 
 use super::file::TraceFile;
 use super::progress::{Progress, TraceOptions};
+use crate::node::error::NodeError;
 use crate::node::instruments::{Instruments, TraceRing};
 use crate::node::xdp::loader::Attachment;
 
@@ -43,9 +44,9 @@ struct TakenRing {
 }
 
 impl TakenRing {
-    fn take(instruments: &Arc<Instruments>) -> Result<Self, Error> {
+    fn take(instruments: &Arc<Instruments>) -> Result<Self, NodeError> {
         let ring = instruments.trace.lock().expect("no panic under the lock").take();
-        Ok(Self { instruments: Arc::clone(instruments), ring: Some(ring.ok_or(Error::TraceRunning)?) })
+        Ok(Self { instruments: Arc::clone(instruments), ring: Some(ring.ok_or(NodeError::TraceRunning)?) })
     }
 
     fn ring(&mut self) -> &mut TraceRing {
@@ -66,7 +67,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn attach(attachment: Weak<Mutex<Attachment>>) -> Result<Self, Error> {
+    fn attach(attachment: Weak<Mutex<Attachment>>) -> Result<Self, NodeError> {
         let programs = attachment.upgrade().ok_or(Error::NodeDown)?;
         programs.lock().expect("no panic under the lock").record(true)?;
         Ok(Self { attachment, attached: true })
@@ -78,7 +79,7 @@ impl Recording {
     }
 
     /// Attaches the plain programs again. After it, no recording program runs any more.
-    fn detach(&mut self) -> Result<(), Error> {
+    fn detach(&mut self) -> Result<(), NodeError> {
         if !std::mem::take(&mut self.attached) {
             return Ok(());
         }
@@ -128,7 +129,7 @@ impl Taker {
         (maps, instruments): (Arc<Maps>, Arc<Instruments>),
         attachment: Weak<Mutex<Attachment>>,
         progress: Arc<Progress>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, NodeError> {
         let mut ring = TakenRing::take(&instruments)?;
         let file = TraceFile::create(options.file)?;
         let recording = match Recording::attach(attachment) {
@@ -153,7 +154,7 @@ impl Taker {
 
     /// Records until a limit is reached or the trace is stopped. Then attaches the plain programs again, and completes the
     /// file. Only that waits for a file system that stalls.
-    pub(super) fn run(mut self) -> Result<(), Error> {
+    pub(super) fn run(mut self) -> Result<(), NodeError> {
         let outcome = self.take();
         let plain = self.recording.detach();
         let lost = self.records.count_lost();
@@ -162,7 +163,7 @@ impl Taker {
         self.records.finish(self.ring.ring(), lost?)
     }
 
-    fn take(&mut self) -> Result<(), Error> {
+    fn take(&mut self) -> Result<(), NodeError> {
         let Self { recording, ring, records } = self;
         while records.look(ring.ring())? && !recording.is_down() {}
         records.tell_last()
@@ -172,7 +173,7 @@ impl Taker {
 impl Records {
     /// Adds what has come since the last call to the file, if that has room. Returns false when a limit is reached or the
     /// trace is stopped.
-    fn look(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
+    fn look(&mut self, ring: &mut TraceRing) -> Result<bool, NodeError> {
         // While the file has no room, the ring fills, and then runs are lost.
         let room = self.file.has_room()?;
         let mut some = false;
@@ -196,7 +197,7 @@ impl Records {
 
     /// Adds the rest of the ring and the end of the trace, and waits until the file has all of it. No recording program may
     /// run any more.
-    fn finish(&mut self, ring: &mut TraceRing, lost: u64) -> Result<(), Error> {
+    fn finish(&mut self, ring: &mut TraceRing, lost: u64) -> Result<(), NodeError> {
         self.file.wait_for_room()?;
         while self.drain(ring)? {
             self.file.wait_for_room()?;
@@ -208,7 +209,7 @@ impl Records {
     }
 
     /// Moves the content of the ring to the file, as long as that has room. Returns whether there was any.
-    fn drain(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
+    fn drain(&mut self, ring: &mut TraceRing) -> Result<bool, NodeError> {
         /// Largest number of runs per call, so that the other work is done even if the ring never becomes empty.
         const AT_ONCE: u64 = 4096;
         let mut runs = 0;
@@ -224,7 +225,7 @@ impl Records {
     }
 
     /// Counts the lost runs since the start.
-    fn count_lost(&self) -> Result<u64, Error> {
+    fn count_lost(&self) -> Result<u64, NodeError> {
         let lost = self.instruments.trace_lost()? - self.lost_before;
         self.progress.lost.store(lost, Relaxed);
         Ok(lost)
@@ -240,7 +241,7 @@ impl Records {
 
     /// Writes all connections once more, so that a replay can compare the tables. The trace ends with these states: when
     /// the plain programs are attached again, they make steps between those that are still recorded.
-    fn tell_last(&mut self) -> Result<(), Error> {
+    fn tell_last(&mut self) -> Result<(), NodeError> {
         // What was lost while the file had no room is not in it yet.
         let lost = self.count_lost()?;
         self.tell_lost(lost);
@@ -252,7 +253,7 @@ impl Records {
     }
 
     /// Writes the connections that are due.
-    fn tell_connections(&mut self) -> Result<(), Error> {
+    fn tell_connections(&mut self) -> Result<(), NodeError> {
         let now = Instant::now();
         for slot in 0..CONNECTIONS {
             let queues = self.maps.queue_pairs.get(slot);
@@ -263,7 +264,7 @@ impl Records {
             if self.told[slot].next.is_some_and(|next| next > now) {
                 continue;
             }
-            let entry = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
+            let entry = self.maps.connection(slot).map_err(|e| NodeError::system("read a connection", e))?;
             let told = &mut self.told[slot];
             if told.generation != entry.connection.generation {
                 *told = Told { generation: entry.connection.generation, ..Told::default() };

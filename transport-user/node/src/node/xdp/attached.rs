@@ -1,7 +1,6 @@
 //! Finds out whether a node has an interface.
 
-use tiercel::Error;
-
+use crate::node::error::NodeError;
 use crate::node::interface::netlink::Netlink;
 use crate::node::xdp::loader::of_node;
 
@@ -9,12 +8,12 @@ use crate::node::xdp::loader::of_node;
 /// thread's network namespace. Such a node takes the Falcon packets that arrive there, and nobody else sees them.
 ///
 /// # Errors
-/// [`Error::NodeRunning`]; [`Error::System`] if the kernel does not answer.
-pub fn has_no_node(interface: &str) -> Result<(), Error> {
-    let failed = |error| Error::system("list the interfaces", error);
+/// [`NodeError::NodeRunning`]; [`tiercel::Error::System`] if the kernel does not answer.
+pub fn has_no_node(interface: &str) -> Result<(), NodeError> {
+    let failed = |error| NodeError::system("list the interfaces", error);
     let interfaces = Netlink::open().and_then(|netlink| netlink.interfaces()).map_err(failed)?;
     match interfaces.iter().find(|there| there.name == interface).and_then(of_node) {
-        Some(id) => Err(Error::NodeRunning { interface: interface.to_owned(), id }),
+        Some(id) => Err(NodeError::NodeRunning { interface: interface.to_owned(), id }),
         None => Ok(()),
     }
 }

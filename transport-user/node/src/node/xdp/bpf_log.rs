@@ -3,10 +3,11 @@
 //! It needs the cargo feature `bpf-log`, and the node must request it when it loads the programs. Otherwise the
 //! verifier removes the log code from the programs.
 
+#[cfg(not(feature = "bpf-log"))]
 use aya::Ebpf;
-use tiercel::Error;
+
 #[cfg(not(feature = "bpf-log"))]
-#[cfg(not(feature = "bpf-log"))]
+use crate::node::error::NodeError;
 #[cfg(feature = "bpf-log")]
 pub(crate) use told::BpfLog;
 
@@ -20,9 +21,9 @@ impl BpfLog {
     /// Always fails.
     ///
     /// # Errors
-    /// [`Error::NoBpfLog`].
-    pub(crate) fn listen(_: &mut Ebpf) -> Result<Self, Error> {
-        Err(Error::NoBpfLog)
+    /// [`NodeError::NoBpfLog`].
+    pub(crate) fn listen(_: &mut Ebpf) -> Result<Self, NodeError> {
+        Err(NodeError::NoBpfLog)
     }
 
     pub(crate) fn pass_on(&mut self) {
@@ -37,7 +38,7 @@ mod told {
     use log::{Level, Log, Metadata, Record};
     use transport_common::counters::Counter;
 
-    use tiercel::Error;
+    use crate::node::error::NodeError;
 
     /// The text in front of the number of a counter.
     const COUNTER: &str = ", counter ";
@@ -55,10 +56,10 @@ mod told {
         /// Takes the ring out of a loaded object.
         ///
         /// # Errors
-        /// [`Error::Object`].
-        pub(crate) fn listen(object: &mut Ebpf) -> Result<Self, Error> {
+        /// [`NodeError::Object`].
+        pub(crate) fn listen(object: &mut Ebpf) -> Result<Self, NodeError> {
             let logger = EbpfLogger::init_with_logger(object, Forward);
-            logger.map(Self).map_err(|_| Error::Object("ring of events (AYA_LOGS)"))
+            logger.map(Self).map_err(|_| NodeError::Object("ring of events (AYA_LOGS)"))
         }
 
         /// Forwards the new log entries.

@@ -4,31 +4,26 @@ use std::io;
 
 use aya::programs::ProgramError;
 use bpf_call::probe::{Unfit, probe};
-use tiercel::Error;
+
+use crate::node::error::NodeError;
 
 /// Checks that the kernel has everything that the programs use, before any of them is loaded. Loading takes
 /// seconds, and the verifier's message about a program that it does not understand helps nobody.
-pub(crate) fn check() -> Result<(), Error> {
+pub(crate) fn check() -> Result<(), NodeError> {
     keeps_order(std::env::consts::ARCH)?;
     probe().map_err(|unfit| match unfit {
         Unfit::Refused(error) => match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: "load BPF programs" },
-            _ => Error::Load(error.to_string()),
+            Some(libc::EPERM | libc::EACCES) => NodeError::not_permitted("load BPF programs", error),
+            _ => NodeError::Load { reason: error.to_string(), source: error.into() },
         },
-        Unfit::Lacks(sentence) => Error::Kernel(sentence),
+        Unfit::Lacks(sentence) => NodeError::Kernel(sentence),
     })
 }
 
 /// Checks that the processor keeps the order of loads and the order of stores. The programs rely on it, because BPF's
 /// own instructions for ordered accesses need Linux 6.15 (`transport_common::shared`).
-fn keeps_order(architecture: &str) -> Result<(), Error> {
-    if architecture == "x86_64" {
-        return Ok(());
-    }
-    Err(Error::Kernel(format!(
-        "the XDP programs rely on the memory order of x86-64, and this machine is {architecture}: bring the node up on \
-         an x86-64 machine"
-    )))
+fn keeps_order(architecture: &'static str) -> Result<(), NodeError> {
+    if architecture == "x86_64" { Ok(()) } else { Err(NodeError::Architecture(architecture)) }
 }
 
 /// Describes a refused program in a few words. The verifier's output goes to the log, where users who need details

@@ -15,6 +15,7 @@ use transport_common::queues::{BANK_BYTES, CELLS, NodeConfig};
 
 use super::attach_mode::AttachMode;
 use super::object::{WakeRing, borrowed, make_maps, take_instruments, typed};
+use crate::node::error::{NodeError, XdpMode};
 use crate::node::instruments::Instruments;
 use crate::node::interface::netlink::{Interface, Netlink, XdpState};
 use crate::node::interface::receive_queues::ReceiveQueues;
@@ -76,12 +77,12 @@ pub(crate) struct Attachment {
 impl Attachment {
     /// Replaces the plain programs by the recording programs, or the other way round. The first call loads the
     /// recording programs, which takes a second or two.
-    pub(crate) fn record(&mut self, on: bool) -> Result<(), Error> {
+    pub(crate) fn record(&mut self, on: bool) -> Result<(), NodeError> {
         if on == self.recording {
-            return if on { Err(Error::TraceRunning) } else { Ok(()) };
+            return if on { Err(NodeError::TraceRunning) } else { Ok(()) };
         }
         if matches!(self.link, Link::Bound(_)) {
-            return Err(Error::TraceWithTimestamps);
+            return Err(NodeError::TraceWithTimestamps);
         }
         let (from, to) = if on { (PLAIN, RECORDING) } else { (RECORDING, PLAIN) };
         load_all(&mut self.object, &to)?;
@@ -95,32 +96,32 @@ impl Attachment {
     }
 
     /// Makes the wire program tail-call the engine and redelivery programs of this set.
-    fn hand_over_to(&mut self, set: [&'static str; 3]) -> Result<(), Error> {
+    fn hand_over_to(&mut self, set: [&'static str; 3]) -> Result<(), NodeError> {
         for (place, name) in [(FIRST, set[1]), (SECOND, set[2])] {
             let fd = program(&mut self.object, name)?.fd().map_err(program_error)?;
-            let fd = fd.try_clone().map_err(|e| Error::system("duplicate a program's descriptor", e))?;
+            let fd = fd.try_clone().map_err(|e| NodeError::system("duplicate a program's descriptor", e))?;
             let mut programs: ProgramArray<&mut MapData> = borrowed(&mut self.object, "PROGRAMS")?;
             programs.set(place, &fd, 0).map_err(fill_error)?;
         }
         Ok(())
     }
 
-    fn replace_attached(&mut self, to: &'static str) -> Result<(), Error> {
+    fn replace_attached(&mut self, to: &'static str) -> Result<(), NodeError> {
         let new = program(&mut self.object, to)?.fd().map_err(program_error)?.as_fd();
         let replaced = bpf_call::replace_in_link(self.link.descriptor(), new);
         replaced.map_err(|error| {
             let gone = error.raw_os_error() == Some(libc::ENOLINK);
             let error =
                 if gone { io::Error::other("the node's program is no longer attached") } else { error };
-            Error::system("replace the attached program", error)
+            NodeError::system("replace the attached program", error)
         })
     }
 
     /// Attaches the program again if a veth may have new receive queues. Returns their numbers before and now. `name` is that of
     /// the interface now. The calling thread is in its network namespace.
-    pub(crate) fn follow_queues(&mut self, name: &str) -> Result<Option<(u32, u32)>, Error> {
+    pub(crate) fn follow_queues(&mut self, name: &str) -> Result<Option<(u32, u32)>, NodeError> {
         let Some(newer) = self.queues.as_mut().and_then(|queues| queues.newer(name)) else { return Ok(None) };
-        let failed = |error| Error::system("attach the node's program to new receive queues", error);
+        let failed = |error| NodeError::system("attach the node's program to new receive queues", error);
         let (index, mode) = (self.interface, flags(self.mode));
         // The kernel does nothing when a program replaces itself. If attaching fails, the next look finds the program detached,
         // and the node goes down with that reason.
@@ -140,7 +141,7 @@ impl Attachment {
 
     /// Lets frames leave in the way that the driver has now; true if that is another than before. The calling thread is
     /// in the interface's network namespace.
-    pub(crate) fn choose_transmit(&mut self) -> Result<bool, Error> {
+    pub(crate) fn choose_transmit(&mut self) -> Result<bool, NodeError> {
         self.transmit.choose(&mut self.object)
     }
 
@@ -194,8 +195,8 @@ impl Loaded {
     /// for the interface that reads receive timestamps from the driver.
     ///
     /// # Errors
-    /// [`Error::Bind`] if that additional program does not load.
-    pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
+    /// [`NodeError::Bind`] if that additional program does not load.
+    pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, NodeError> {
         raise_memory_limit();
         kernel::check()?;
         warn_of_preemption();
@@ -230,7 +231,7 @@ impl Loaded {
             true => {
                 let wire = descriptor(&mut object, WIRE)?;
                 let index = config.0.interface_index;
-                Some(Bound::load(OBJECT, &object, wire.as_fd(), index).map_err(Error::Bind)?)
+                Some(Bound::load(OBJECT, &object, wire.as_fd(), index).map_err(NodeError::Bind)?)
             }
             false => None,
         };
@@ -242,7 +243,7 @@ impl Loaded {
     }
 
     /// Returns a descriptor of the wire program, for the engine's test runs.
-    pub(crate) fn wire(&mut self) -> Result<OwnedFd, Error> {
+    pub(crate) fn wire(&mut self) -> Result<OwnedFd, NodeError> {
         descriptor(&mut self.object, WIRE)
     }
 
@@ -259,7 +260,7 @@ impl Loaded {
         interface: &Interface,
         mode: AttachMode,
         transmit: Option<Transmit>,
-    ) -> Result<(Attachment, (Maps, Instruments), WakeRing), Error> {
+    ) -> Result<(Attachment, (Maps, Instruments), WakeRing), NodeError> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
         // They are counted before the program is attached, so none is missed that comes later.
         let veth = is_native_veth(mode, interface);
@@ -290,8 +291,8 @@ impl Loaded {
     }
 }
 
-fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::system("fill the datapath's maps", io::Error::other(error))
+fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> NodeError {
+    NodeError::system("fill the datapath's maps", io::Error::other(error))
 }
 
 /// Raises the limit of locked memory. Kernels before 5.11 count maps against it. Later kernels ignore it, so a
@@ -314,14 +315,14 @@ fn warn_of_preemption() {
     }
 }
 
-fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
-    let program = object.program_mut(name).ok_or(Error::Object(name))?;
-    program.try_into().map_err(|_| Error::Object(name))
+fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, NodeError> {
+    let program = object.program_mut(name).ok_or(NodeError::Object(name))?;
+    program.try_into().map_err(|_| NodeError::Object(name))
 }
 
 /// Loads the programs that are not loaded yet, at the same time: the kernel's verifier takes about a second for the large ones,
 /// and one CPU for each.
-fn load_all(object: &mut Ebpf, names: &[&'static str]) -> Result<(), Error> {
+fn load_all(object: &mut Ebpf, names: &[&'static str]) -> Result<(), NodeError> {
     for name in names {
         program(object, name)?; // it is there, and of this type
     }
@@ -336,9 +337,9 @@ fn load_all(object: &mut Ebpf, names: &[&'static str]) -> Result<(), Error> {
 }
 
 /// Returns a descriptor of a loaded program.
-fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
+fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, NodeError> {
     let fd = program(object, name)?.fd().map_err(program_error)?;
-    fd.as_fd().try_clone_to_owned().map_err(|e| Error::system("duplicate a program's descriptor", e))
+    fd.as_fd().try_clone_to_owned().map_err(|e| NodeError::system("duplicate a program's descriptor", e))
 }
 
 /// Returns the id of the node's program that is attached to an interface, if there is one.
@@ -347,18 +348,18 @@ pub(crate) fn of_node(interface: &Interface) -> Option<u32> {
 }
 
 /// Makes sure that the interface has no XDP program. With `force`, detaches the program that is there.
-pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Result<(), Error> {
+pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Result<(), NodeError> {
     let Some(there) = interface.xdp else { return Ok(()) };
     let (name, ours) = describe(there.id);
     if !force {
         let (interface, id) = (interface.name.clone(), there.id);
-        let mode = mode_name(there).to_owned();
+        let mode = mode_of(there);
         return Err(match ours {
-            true => Error::NodeRunning { interface, id },
-            false => Error::XdpOccupied { interface, id, name, mode },
+            true => NodeError::NodeRunning { interface, id },
+            false => NodeError::XdpOccupied { interface, id, name, mode },
         });
     }
-    let failed = |error| Error::system("detach the interface's XDP program", error);
+    let failed = |error| NodeError::system("detach the interface's XDP program", error);
     if !bpf_call::detach_xdp_link(XdpPlace { interface: interface.index, program: there.id })
         .map_err(failed)?
     {
@@ -368,13 +369,13 @@ pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Re
     Ok(())
 }
 
-fn mode_name(there: XdpState) -> &'static str {
+fn mode_of(there: XdpState) -> XdpMode {
     use netlink_packet_route::link::XdpAttached;
     match there.mode {
-        XdpAttached::Driver => "native",
-        XdpAttached::SocketBuffer => "generic",
-        XdpAttached::Hardware => "offloaded",
-        _ => "several modes",
+        XdpAttached::Driver => XdpMode::Native,
+        XdpAttached::SocketBuffer => XdpMode::Generic,
+        XdpAttached::Hardware => XdpMode::Offloaded,
+        _ => XdpMode::Several,
     }
 }
 
@@ -391,25 +392,38 @@ fn describe(id: u32) -> (String, bool) {
     (name, ours)
 }
 
-fn load_error(error: EbpfError, memory: u64) -> Error {
+fn load_error(error: EbpfError, memory: u64) -> NodeError {
     match errno(&error) {
-        Some(libc::ENOMEM) => Error::NoNodeMemory { asked: memory, available: None },
-        Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: "load BPF programs" },
-        _ => Error::Load(chain(&error)),
+        Some(libc::ENOMEM) => Error::NoNodeMemory { asked: memory, available: None }.into(),
+        Some(code @ (libc::EPERM | libc::EACCES)) => loading_denied(code),
+        _ => NodeError::Load { reason: chain(&error), source: error.into() },
     }
 }
 
-fn program_error(error: ProgramError) -> Error {
+fn program_error(error: ProgramError) -> NodeError {
     match errno(&error) {
-        Some(libc::EPERM) => Error::NotPermitted { action: "load BPF programs" },
-        _ => Error::Load(kernel::refused(&error).unwrap_or_else(|| chain(&error))),
+        Some(code @ libc::EPERM) => loading_denied(code),
+        _ => {
+            let reason = kernel::refused(&error).unwrap_or_else(|| chain(&error));
+            NodeError::Load { reason, source: error.into() }
+        }
     }
 }
 
-fn attach_error(interface: &Interface, mode: AttachMode, error: &(dyn std::error::Error + 'static)) -> Error {
+fn loading_denied(code: i32) -> NodeError {
+    NodeError::not_permitted("load BPF programs", io::Error::from_raw_os_error(code))
+}
+
+fn attach_error(
+    interface: &Interface,
+    mode: AttachMode,
+    error: &(dyn std::error::Error + 'static),
+) -> NodeError {
     let code = errno(error);
     let hint = match (code, mode) {
-        (Some(libc::EPERM), _) => return Error::NotPermitted { action: "attach an XDP program" },
+        (Some(code @ libc::EPERM), _) => {
+            return NodeError::not_permitted("attach an XDP program", io::Error::from_raw_os_error(code));
+        }
         (Some(libc::EOPNOTSUPP), AttachMode::Native) => {
             "The driver does not support native XDP: attach in generic mode (--generic)"
         }
@@ -424,7 +438,7 @@ fn attach_error(interface: &Interface, mode: AttachMode, error: &(dyn std::error
         _ => "See the kernel's log (dmesg) for the driver's reason",
     };
     let source = code.map_or_else(|| io::Error::other(chain(error)), io::Error::from_raw_os_error);
-    Error::Attach { interface: interface.name.clone(), mode: mode.name(), hint, source }
+    NodeError::Attach { interface: interface.name.clone(), mode, hint, source }
 }
 
 /// Returns the error number of the system call that caused `error`, if any.
@@ -465,7 +479,7 @@ mod tests {
     #[test]
     fn each_refusal_has_its_remedy() {
         let hint = |code, mode| match attach_error(&interface(), mode, &refused(code)) {
-            Error::Attach { hint, source, .. } => {
+            NodeError::Attach { hint, source, .. } => {
                 assert_eq!(source.raw_os_error(), Some(code));
                 hint
             }
@@ -475,7 +489,7 @@ mod tests {
         assert!(hint(libc::ERANGE, AttachMode::Native).contains("--generic"));
         assert!(hint(libc::EBUSY, AttachMode::Generic).contains("--force"));
         let denied = attach_error(&interface(), AttachMode::Native, &refused(libc::EPERM));
-        assert!(matches!(denied, Error::NotPermitted { .. }));
+        assert!(matches!(denied, NodeError::Library(Error::NotPermitted { .. })));
     }
 
     #[test]
@@ -492,7 +506,7 @@ mod tests {
         occupied.xdp = Some(XdpState { id: u32::MAX, mode });
         let refused = clear(&netlink, &occupied, false).expect_err("occupied");
         assert!(
-            matches!(&refused, Error::XdpOccupied { id: u32::MAX, mode, .. } if mode == "generic"),
+            matches!(refused, NodeError::XdpOccupied { id: u32::MAX, mode: XdpMode::Generic, .. }),
             "{refused}"
         );
     }

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
-use tiercel::Error;
 use tiercel::backend::{Descriptors, Maps};
 
+use crate::node::error::NodeError;
 use crate::node::instruments::Instruments;
 
 /// The ring by which the wire program wakes the engine.
@@ -15,7 +15,7 @@ pub(crate) type WakeRing = RingBuf<MapData>;
 
 /// Maps the node's maps of a loaded object. `exchange` is the program that copies connections into and out of their
 /// slots. The memory has `banks` banks.
-pub(super) fn make_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> Result<Maps, Error> {
+pub(super) fn make_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> Result<Maps, NodeError> {
     let given = Descriptors {
         exchange,
         exchange_page: descriptor(object, "EXCHANGE")?,
@@ -26,11 +26,11 @@ pub(super) fn make_maps(object: &mut Ebpf, exchange: OwnedFd, banks: usize) -> R
         congestion: descriptor(object, "CONGESTION")?,
         clock: descriptor(object, "CLOCK")?,
     };
-    Maps::new(given, banks)
+    Ok(Maps::new(given, banks)?)
 }
 
 /// Takes the maps that only the node reads out of a loaded object.
-pub(super) fn take_instruments(object: &mut Ebpf) -> Result<Instruments, Error> {
+pub(super) fn take_instruments(object: &mut Ebpf) -> Result<Instruments, NodeError> {
     Ok(Instruments {
         counters: typed(object, "COUNTERS")?,
         delays: typed(object, "DELAYS")?,
@@ -40,25 +40,25 @@ pub(super) fn take_instruments(object: &mut Ebpf) -> Result<Instruments, Error> 
 }
 
 /// Returns the descriptor of a map of any type.
-fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
-    let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(Error::Object(name))? else {
-        return Err(Error::Object(name));
+fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, NodeError> {
+    let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(NodeError::Object(name))? else {
+        return Err(NodeError::Object(name));
     };
     let fd = data.fd().as_fd().try_clone_to_owned();
-    fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
+    fd.map_err(|source| NodeError::system("duplicate a map's descriptor", source))
 }
 
 /// Returns a map of a type that aya supports. It stays in its object.
 pub(super) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
     object: &'a mut Ebpf,
     name: &'static str,
-) -> Result<T, Error> {
-    let map = object.map_mut(name).ok_or(Error::Object(name))?;
-    T::try_from(map).map_err(|_| Error::Object(name))
+) -> Result<T, NodeError> {
+    let map = object.map_mut(name).ok_or(NodeError::Object(name))?;
+    T::try_from(map).map_err(|_| NodeError::Object(name))
 }
 
 /// Takes a map of a type that aya supports out of its object.
-pub(super) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
-    let map = object.take_map(name).ok_or(Error::Object(name))?;
-    T::try_from(map).map_err(|_| Error::Object(name))
+pub(super) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, NodeError> {
+    let map = object.take_map(name).ok_or(NodeError::Object(name))?;
+    T::try_from(map).map_err(|_| NodeError::Object(name))
 }

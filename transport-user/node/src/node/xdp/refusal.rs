@@ -3,8 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use tiercel::Error;
-
+use crate::node::error::NodeError;
 use crate::node::interface::netdev::Netdev;
 use crate::node::interface::netlink::{Interface, xdp_refusal};
 use crate::node::xdp::attach_mode::AttachMode;
@@ -33,10 +32,10 @@ impl Reason {
     }
 
     /// Returns the error with the kernel's message and a hint that fits.
-    pub(crate) fn explain(self, error: Error) -> Error {
-        let Error::Attach { interface, mode, mut hint, source } = error else { return error };
+    pub(crate) fn explain(self, error: NodeError) -> NodeError {
+        let NodeError::Attach { interface, mode, mut hint, source } = error else { return error };
         let unsupported = source.raw_os_error() == Some(libc::EOPNOTSUPP);
-        if unsupported && mode == AttachMode::Native.name() {
+        if unsupported && mode == AttachMode::Native {
             match self.native {
                 Some(true) => hint = NOT_AS_IT_IS,
                 Some(false) => hint = NO_NATIVE,
@@ -47,7 +46,7 @@ impl Reason {
             Some(words) => io::Error::new(source.kind(), format!("{words} ({source})")),
             None => source,
         };
-        Error::Attach { interface, mode, hint, source }
+        NodeError::Attach { interface, mode, hint, source }
     }
 }
 
@@ -57,7 +56,7 @@ mod tests {
 
     fn explained(code: i32, mode: AttachMode, words: Option<&str>, native: Option<bool>) -> String {
         let source = io::Error::from_raw_os_error(code);
-        let error = Error::Attach { interface: "eth0".into(), mode: mode.name(), hint: "as before", source };
+        let error = NodeError::Attach { interface: "eth0".into(), mode, hint: "as before", source };
         Reason { words: words.map(str::to_owned), native }.explain(error).to_string()
     }
 

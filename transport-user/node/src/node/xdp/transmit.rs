@@ -22,10 +22,10 @@ use aya::Ebpf;
 use aya::maps::{Array, DevMap, MapData};
 use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
-use tiercel::Error;
 pub use tiercel::status::Transmit;
 
 use super::object::borrowed;
+use crate::node::error::NodeError;
 use crate::node::interface::netdev::Netdev;
 use crate::node::interface::netlink::{Interface, Netlink};
 use crate::node::xdp::attach_mode::{AttachMode, is_native_veth};
@@ -109,7 +109,7 @@ impl TransmitPath {
     ///
     /// # Errors
     /// The way through the stack cannot be set up.
-    pub(crate) fn choose(&mut self, object: &mut Ebpf) -> Result<bool, Error> {
+    pub(crate) fn choose(&mut self, object: &mut Ebpf) -> Result<bool, NodeError> {
         let way = self.forced.or_else(|| self.offered()).unwrap_or_else(|| self.way.get());
         let wakes = || self.netlink.as_ref().is_some_and(|netlink| netlink.peer_runs_xdp(self.interface));
         let answers = answers_pass_the_stack(self.veth.is_some(), way, wakes);
@@ -128,8 +128,8 @@ impl TransmitPath {
     }
 
     /// Has the engine's frames leave by `way`, and answers through the stack or in the received frame.
-    fn take(&mut self, object: &mut Ebpf, way: Transmit, answers: bool) -> Result<(), Error> {
-        let failed = |error| Error::system("send by the kernel's stack", error);
+    fn take(&mut self, object: &mut Ebpf, way: Transmit, answers: bool) -> Result<(), NodeError> {
+        let failed = |error| NodeError::system("send by the kernel's stack", error);
         // What passes through the stack needs `to_card` there first.
         if way == Transmit::Stack && self.at_loopback.is_none() {
             self.at_loopback = Some(attach_to_card(object, LOOPBACK)?);
@@ -140,14 +140,14 @@ impl TransmitPath {
         match way {
             // From now on the redirect finds no entry, and its verdict is to pass the frame on.
             Transmit::Stack => {
-                let port = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?;
+                let port = object.map(PORT).and_then(map_data).ok_or(NodeError::Object(PORT))?;
                 bpf_call::empty_place(port.fd().as_fd(), PLACE).map_err(failed)?;
             }
             Transmit::XdpRedirect => set_port(object, self.interface)?,
         }
         let mut map: Array<&mut MapData, u32> = borrowed(object, ANSWERS)?;
         map.set(PLACE, u32::from(answers), 0)
-            .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))?;
+            .map_err(|error| NodeError::system("fill the datapath's maps", io::Error::other(error)))?;
         self.way.set(way);
         self.answers = answers;
         let useless = (
@@ -172,11 +172,11 @@ fn answers_pass_the_stack(is_veth: bool, way: Transmit, wakes: impl FnOnce() -> 
 }
 
 /// Attaches `to_card` to what a device receives.
-fn attach_to_card(object: &mut Ebpf, device: &str) -> Result<SchedClassifierLink, Error> {
+fn attach_to_card(object: &mut Ebpf, device: &str) -> Result<SchedClassifierLink, NodeError> {
     let program: &mut SchedClassifier = object
         .program_mut(TO_CARD)
         .and_then(|program| program.try_into().ok())
-        .ok_or(Error::Object(TO_CARD))?;
+        .ok_or(NodeError::Object(TO_CARD))?;
     let mut attach = || -> Result<_, ProgramError> {
         if program.fd().is_err() {
             program.load()?;
@@ -185,30 +185,30 @@ fn attach_to_card(object: &mut Ebpf, device: &str) -> Result<SchedClassifierLink
         let link = program.attach_with_options(device, TcAttachType::Ingress, options)?;
         program.take_link(link)
     };
-    attach().map_err(|error| Error::system("send by the kernel's stack (tcx)", io::Error::other(error)))
+    attach().map_err(|error| NodeError::system("send by the kernel's stack (tcx)", io::Error::other(error)))
 }
 
 /// Sets the interface to redirect to.
-pub(crate) fn set_port(object: &mut Ebpf, interface: u32) -> Result<(), Error> {
+pub(crate) fn set_port(object: &mut Ebpf, interface: u32) -> Result<(), NodeError> {
     let mut port: DevMap<&mut MapData> = borrowed(object, PORT)?;
     port.set(PLACE, interface, None, 0)
-        .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))
+        .map_err(|error| NodeError::system("fill the datapath's maps", io::Error::other(error)))
 }
 
 /// Counts the frames that could not be redirected, or that the driver did not take. If the kernel does not let programs use its tracepoints, only
 /// this count is missing.
-pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
-    let id = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?.info();
-    let id = id.map_err(|error| Error::system("read a map's number", io::Error::other(error)))?.id();
+pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), NodeError> {
+    let id = object.map(PORT).and_then(map_data).ok_or(NodeError::Object(PORT))?.info();
+    let id = id.map_err(|error| NodeError::system("read a map's number", io::Error::other(error)))?.id();
     let mut port_id: Array<&mut MapData, u32> = borrowed(object, PORT_ID)?;
     port_id
         .set(PLACE, id, 0)
-        .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))?;
+        .map_err(|error| NodeError::system("fill the datapath's maps", io::Error::other(error)))?;
     for (name, tracepoint) in FAILURES {
         let program: &mut RawTracePoint = object
             .program_mut(name)
             .and_then(|program| program.try_into().ok())
-            .ok_or(Error::Object(name))?;
+            .ok_or(NodeError::Object(name))?;
         let attached = program.load().and_then(|()| program.attach(tracepoint));
         if let Err(error) = attached {
             tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {tracepoint} is not available");

@@ -17,9 +17,9 @@ use falcon_conformance::{
 use serde::Serialize;
 use tiercel::control::Progress;
 use tiercel::quantity::{parse_duration, parse_u32, whole};
-use tiercel::{Error, Initial, RKey, ScopedAddress};
+use tiercel::{Initial, RKey, ScopedAddress};
 use tiercel_node::config::{NodeFile, StaticConnection};
-use tiercel_node::has_no_node;
+use tiercel_node::{NodeError, has_no_node};
 
 use crate::exit::Exit;
 use crate::output::{Bar, print, print_json};
@@ -165,7 +165,7 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     }
     let (interface, address) = (&file.node.interface, file.node.address);
     match has_no_node(interface) {
-        Err(Error::NodeRunning { .. }) => {
+        Err(NodeError::NodeRunning { .. }) => {
             return Err(Exit::usage(format!(
                 "a node runs on {interface} and takes the peer's packets: end it with `tiercel down`, or name another \
                  interface in {}",

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use tiercel::congestion::{CongestionChange, Placement};
 use tiercel::quantity::{parse_duration, parse_u32, whole};
@@ -135,8 +135,8 @@ pub(crate) struct CongestionArguments {
     pub(crate) cc: Option<String>,
     /// Where the algorithm runs: in the kernel, in user space (rate update engine), or nowhere (constant windows)
     /// [default of a new connection: from the node file, else kernel].
-    #[arg(long, value_name = "PLACE", value_parser = PossibleValuesParser::new(Placement::ALL.map(Placement::name)))]
-    pub(crate) placement: Option<String>,
+    #[arg(long, value_name = "PLACE", value_parser = placements())]
+    pub(crate) placement: Option<Placement>,
     /// Take all parameters from [profile.NAME] of the node file [default: no profile].
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
@@ -167,6 +167,12 @@ pub(crate) struct Watch {
     /// Number of lines, from 1 [default: lines until Ctrl-C].
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) count: Option<u64>,
+}
+
+/// Reads the name of a placement.
+fn placements() -> impl TypedValueParser<Value = Placement> {
+    let names = PossibleValuesParser::new(Placement::ALL.map(Placement::name));
+    names.try_map(|name| Placement::from_name(&name).ok_or("unknown placement"))
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

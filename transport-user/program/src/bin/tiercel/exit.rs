@@ -182,10 +182,10 @@ impl From<ClientError> for Exit {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Failed(failure) => failure.into(),
-            ClientError::Misunderstood { .. } => Self::node(error),
             ClientError::NoNode(_) | ClientError::NotAllowed(_) | ClientError::Lost { .. } => {
                 Self::new(Kind::NoNode, error)
             }
+            error => Self::node(error),
         }
     }
 }

@@ -13,6 +13,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use super::Netlink;
 use super::probe::scope_of;
 use super::solicitation::Own;
+use crate::node::error::NextHopError;
 
 /// Time between two reads of the neighbour table, and number of reads, while the kernel resolves the address.
 const POLL: Duration = Duration::from_millis(10);
@@ -32,7 +33,7 @@ impl Netlink {
     /// Returns the MAC address of the next hop towards `peer`. The route must lead through the interface with
     /// `index`. Blocks up to a second until the kernel has resolved it. The error is the reason, and what to do
     /// about it.
-    pub(crate) fn resolve(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], String> {
+    pub(crate) fn resolve(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], NextHopError> {
         let mut search = Search::begin(self, index, peer)?;
         loop {
             match search.look()? {
@@ -43,7 +44,7 @@ impl Netlink {
     }
 
     /// Resolves like [`Self::resolve`], without blocking the thread.
-    pub(crate) async fn resolve_async(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], String> {
+    pub(crate) async fn resolve_async(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], NextHopError> {
         let mut search = Search::begin(self, index, peer)?;
         loop {
             match search.look()? {
@@ -60,9 +61,9 @@ impl Netlink {
         index: u32,
         peer: IpAddr,
         asks: Option<Own>,
-    ) -> Result<Option<[u8; 6]>, String> {
+    ) -> Result<Option<[u8; 6]>, NextHopError> {
         let hop = self.next_hop(index, peer)?;
-        let known = self.neighbour(index, hop).map_err(unreadable)?;
+        let known = self.neighbour(index, hop).map_err(NextHopError::Neighbours)?;
         match (asks, known) {
             (Some(own), Some(_)) => self.solicitation.ask(index, own, hop),
             // The kernel has no entry that takes the answer to another's question, so it asks itself.
@@ -72,29 +73,27 @@ impl Netlink {
         Ok(known)
     }
 
-    fn next_hop(&self, index: u32, peer: IpAddr) -> Result<IpAddr, String> {
+    fn next_hop(&self, index: u32, peer: IpAddr) -> Result<IpAddr, NextHopError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(peer);
         message.header.destination_prefix_length = if peer.is_ipv4() { 32 } else { 128 };
         message.attributes.push(RouteAttribute::Destination(peer.into()));
         message.attributes.extend(scope_of(peer, index).map(RouteAttribute::Oif));
-        let no_route = |error: io::Error| format!("there is no route ({error}); add one with `ip route add`");
+        let no_route = |error| NextHopError::NoRoute(Some(error));
         let answers = self.requests.ask(RouteNetlinkMessage::GetRoute(message)).map_err(no_route)?;
         let route = answers.into_iter().find_map(|message| match message {
             RouteNetlinkMessage::NewRoute(route) => Some(route),
             _ => None,
         });
-        let route = route.ok_or("there is no route; add one with `ip route add`")?;
+        let route = route.ok_or(NextHopError::NoRoute(None))?;
         if route.header.kind == RouteType::Local {
-            return Err("it is an address of this host; use the address of another host".to_owned());
+            return Err(NextHopError::ThisHost);
         }
         let mut hop = peer;
         for attribute in &route.attributes {
             match attribute {
                 RouteAttribute::Oif(oif) if *oif != index => {
-                    return Err(
-                        "the route leads through another interface; change it with `ip route`".to_owned()
-                    );
+                    return Err(NextHopError::OtherInterface);
                 }
                 RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => hop = (*gateway).into(),
                 RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => hop = (*gateway).into(),
@@ -126,17 +125,17 @@ impl Netlink {
 }
 
 impl<'n> Search<'n> {
-    fn begin(netlink: &'n Netlink, index: u32, peer: IpAddr) -> Result<Self, String> {
+    fn begin(netlink: &'n Netlink, index: u32, peer: IpAddr) -> Result<Self, NextHopError> {
         Ok(Self { netlink, index, hop: netlink.next_hop(index, peer)?, round: 0 })
     }
 
     /// Reads the neighbour table once. If the address is not known yet, the caller should wait before the next
     /// call.
-    fn look(&mut self) -> Result<Option<[u8; 6]>, String> {
+    fn look(&mut self) -> Result<Option<[u8; 6]>, NextHopError> {
         let (netlink, hop) = (self.netlink, self.hop);
-        let known = netlink.neighbour(self.index, hop).map_err(unreadable)?;
+        let known = netlink.neighbour(self.index, hop).map_err(NextHopError::Neighbours)?;
         if known.is_none() && self.round == ROUNDS {
-            return Err(format!("{hop} does not answer; check that the peer is up, or give its MAC address"));
+            return Err(NextHopError::NoAnswer(hop));
         }
         if known.is_none() && self.round.is_multiple_of(ASK_AGAIN) {
             netlink.probe.send(self.index, hop);
@@ -144,10 +143,6 @@ impl<'n> Search<'n> {
         self.round += 1;
         Ok(known)
     }
-}
-
-fn unreadable(error: io::Error) -> String {
-    format!("cannot read the neighbour table: {error}")
 }
 
 fn family(address: IpAddr) -> AddressFamily {
@@ -176,7 +171,7 @@ mod tests {
         let netlink = Netlink::open().expect("netlink needs no privilege");
         let reason =
             netlink.resolve(u32::MAX, "127.0.0.1".parse().expect("an address")).expect_err("not a peer");
-        assert!(reason.contains("this host"), "{reason}");
+        assert!(matches!(reason, NextHopError::ThisHost), "{reason}");
     }
 
     /// An address of this host has no next hop, whether the kernel is asked or not.
@@ -186,7 +181,7 @@ mod tests {
         let own = Own { mac: [2, 0, 0, 0, 0, 1], address: "10.7.0.1".parse().expect("an address") };
         for asks in [None, Some(own)] {
             let known = netlink.known(1, "127.0.0.1".parse().expect("an address"), asks);
-            assert!(known.expect_err("not a peer").contains("this host"));
+            assert!(matches!(known, Err(NextHopError::ThisHost)), "{known:?}");
         }
     }
 
