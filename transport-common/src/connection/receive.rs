@@ -9,9 +9,9 @@ use super::{
 };
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
+use crate::memory::Domain;
 use crate::packet_delivery::{self, AckVerdict, Arrival, Round, Window};
 use crate::queues::Queues;
-use crate::memory::Domain;
 use crate::security::SecurityDrops;
 use crate::transaction::{CompletionCode, Held, Initiator, Transaction};
 use crate::ulp::{AnswerVerdict, PlaceFlags, Verb};

@@ -547,7 +547,7 @@ pub(super) fn cell_freed(occupancy: &mut Occupancy, target: &Target, s: &Step) {
 
 /// Asks the application to ring the doorbell when it posts a receive or takes completions, because the ULP waits for a
 /// receive whose completion has a place. Then checks again: the application may have done so just before.
-#[inline(never)]
+#[inline(always)]
 fn ask_for_receive(responder: &Responder, target: &mut Target, report: &mut Report, queues: &impl Queues) {
     queues.set_receive_wanted(1);
     if responder.is_ready(Application(queues)) {

@@ -219,7 +219,11 @@ impl<P: Platform> Frames for Recorded<'_, P> {
     #[inline(always)]
     fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
         let sum = self.platform.sum_frame(s, offset, length);
-        self.tape.long(Tag::SumFrame, sum.is_some().into(), [offset, length, sum.unwrap_or(0)]);
+        // In two branches: the BPF target may read the payload of an absent option, and the verifier rejects that.
+        match sum {
+            Some(sum) => self.tape.long(Tag::SumFrame, 1, [offset, length, sum]),
+            None => self.tape.long(Tag::SumFrame, 0, [offset, length, 0]),
+        }
         sum
     }
 

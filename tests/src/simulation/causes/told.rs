@@ -8,7 +8,7 @@
 use transport_common::congestion::event::RetransmitReason;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::settings::Placement;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{PACKETS, PacketFlags, Window};
 
@@ -64,7 +64,7 @@ impl Causes {
     }
 
     /// Returns what congestion control was told in the step that ended the connection.
-    pub(in crate::simulation) fn last(&self, entry: &Entry) -> News {
+    pub(in crate::simulation) fn last(&self, entry: &Snapshot) -> News {
         let told = self.generation == entry.connection.generation
             && Counts::of(&entry.tables.statistics).events != self.counts.events;
         News { told: told.then_some(Expected::Any), untold: [0, 1] }

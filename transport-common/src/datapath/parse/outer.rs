@@ -61,10 +61,14 @@ pub(super) fn read<P: Platform>(
 /// Parses Ethernet and IP into `s.network`.
 #[inline(always)]
 fn network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor) -> Result<(), Parsed> {
-    let frame = Ethernet::decode(cursor)?;
-    s.step.input.packet.vlan = frame.vlan.is_some() as u8;
-    s.step.input.packet.vlan_tci = frame.vlan.unwrap_or(0);
-    let (mac, ethertype) = (mac_word(&frame.dst), frame.ethertype);
+    let (mac, ethertype) = match Ethernet::decode(cursor) {
+        Ok(frame) => {
+            s.step.input.packet.vlan = frame.vlan.is_some() as u8;
+            s.step.input.packet.vlan_tci = frame.vlan.unwrap_or(0);
+            (mac_word(&frame.dst), frame.ethertype)
+        }
+        Err(malformed) => return Err(malformed.into()),
+    };
     let link = if s.step.input.packet.vlan != 0 { TAGGED } else { Ethernet::LEN as u32 };
     let protocol = match ethertype {
         ETHERTYPE_IPV4 => match ipv4::Ipv4::decode(cursor) {
