@@ -62,7 +62,7 @@ fn the_tester_uses_only_the_wire_formats_of_the_core() {
 fn the_search_finds_what_is_forbidden() {
     for source in [
         "use transport_common::packet_delivery::Window;",
-        "let x = transport_common::connection::Entry::default();",
+        "let x = transport_common::connection::Snapshot::default();",
         "use transport_common::{ids, datapath};",
         "use transport_common::ulp::rdma::{Bth, Rdma};",
         "use transport_common::ulp::rdma::{\n    Bth,\n    Rdma,\n};",

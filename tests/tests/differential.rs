@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use tiercel_tests::differential::{Decider, Harness, Kernel, Program, Source};
 use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
-use transport_common::connection::{Endpoint, Entry, Path};
+use transport_common::connection::{Endpoint, Path, Snapshot};
 use transport_common::counters::Counter;
 use transport_common::datapath::exchange::Answer;
 use transport_common::ids::Cid;
@@ -91,13 +91,13 @@ fn the_next_hop_changes_in_the_kernel_as_on_the_host() -> Result<()> {
             assert_eq!(host.set_next_hop(SLOT, &request, generation), expected == Answer::Done);
             assert!(*kernel.entry(SLOT)? == *host.entry(SLOT), "CID {cid}, generation {generation}");
         }
-        assert_eq!(host.entry(SLOT).connection.endpoint.path.destination_mac, path.destination_mac);
+        assert_eq!(host.entry(SLOT).connection.flow.endpoint.path.destination_mac, path.destination_mac);
         Ok(())
     })
 }
 
 /// Returns a connection in `slot` of host 0, and a WRITE to it from host 1.
-fn write_to(slot: usize) -> Result<(Box<Entry>, Vec<u8>)> {
+fn write_to(slot: usize) -> Result<(Box<Snapshot>, Vec<u8>)> {
     let [mut own, mut peer] = [0, 1].map(|side| HostNic::new(HostConfig::new(node(side))));
     own.open(slot, &connection(0, slot));
     peer.open(slot, &connection(1, slot));

@@ -45,7 +45,8 @@ impl Occupancy {
     }
 
     /// Updates the level after the held requests or the node's cells changed (F-10.2-1, F-10.2-3, F-10.2-4).
-    #[inline(always)]
+    /// A function of its own, because it is rare.
+    #[inline(never)]
     pub fn changed(&mut self, held: u32, cells_in_use: u32) {
         let packet_pool = pool(self.full_packet_pool, PACKET_POOL);
         let buffer_pool = pool(self.full_buffer_pool, CELLS as u32);

@@ -53,6 +53,20 @@ impl Tunnel {
     }
 }
 
+/// The estimate of the peer's clock (D-57, D-87).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct PeerClock {
+    /// Estimated lead of the peer's clock over ours, modulo 2^64.
+    pub lead: PicosecondSpan,
+    /// Time of the last packet by our clock; 0 while nothing is known of the peer's clock.
+    pub seen: Picoseconds,
+    /// Start of the current round, when the estimate was last decided, by our clock.
+    pub round: Picoseconds,
+    /// The step of the estimate on which all packets of the round agree, picoseconds; 0 if they do not agree.
+    pub step: i64,
+}
+
 /// Security state of a connection.
 ///
 /// ```
@@ -100,20 +114,10 @@ pub struct Security {
     pub remote_time: Picoseconds,
     /// Last IV assigned. The next one is larger (D-12).
     pub last_iv: Picoseconds,
-    /// Estimated lead of the peer's clock over ours, modulo 2^64.
-    pub clock_lead: PicosecondSpan,
-    /// Time of the last packet by our clock; 0 while nothing is known of the peer's clock.
-    pub clock_seen: Picoseconds,
-    /// Start of the current round, when the estimate was last decided, by our clock.
-    pub clock_round: Picoseconds,
-    /// The step of the estimate on which all packets of the round agree, picoseconds; 0 if they do not agree.
-    pub clock_step: i64,
     /// Replay protection margin (F-9.2.1-7).
     pub replay_margin: PicosecondSpan,
     /// Peer's address, its bytes in memory order; IPv4 in the first 4 bytes.
     pub peer: [u64; 2],
-    /// Inner addresses, if `inner_version` is not 0.
-    pub tunnel: Tunnel,
     /// SPI written into packets to the peer.
     pub tx_spi: Spi,
     /// SPI expected in packets to us; 0 rejects everything (F-9.2.2.3-8).
@@ -182,64 +186,14 @@ const _: () = {
     assert!((SecurityDrops::CAUSES[n] as u32) < SecurityDrops::CAUSES[0] as u32);
 };
 
-impl Security {
-    /// Checks a packet's version, source, tunnel, SPI and IV, and records the newest IV. If the packet is refused, returns
-    /// the reason and changes nothing (D-23).
-    #[inline(always)]
-    pub fn check(&mut self, packet: &Packet, now: Picoseconds) -> Option<Counter> {
-        if packet.psp_version != self.version {
-            return Some(Counter::DropPspHeader);
-        }
-        if packet.source[0] != self.peer[0] || packet.source[1] != self.peer[1] {
-            return Some(Counter::DropSource);
-        }
-        if packet.inner_version != self.inner_version
-            || self.inner_version != 0 && !self.tunnel.carries(packet)
-        {
-            return Some(Counter::DropTunnel); // F-7.1.2-1
-        }
-        if self.rx_spi.0 == 0 || self.rx_spi.0 != packet.spi {
-            return Some(Counter::DropSpi); // F-9.2.2.3-8
-        }
-        if self.remote_time_known != 0 {
-            let edge = self.remote_time.before(self.replay_margin);
-            if !packet.iv.is_later_than(edge) {
-                return Some(Counter::DropReplay); // D-56
-            }
-        }
-        if !self.follows_clock(packet.iv, now) {
-            return Some(Counter::DropIvAhead);
-        }
-        let half_margin = PicosecondSpan(self.replay_margin.0 / 2);
-        let most = self.clock_seen.after(self.clock_lead).after(half_margin);
-        let time = if packet.iv.is_later_than(most) { most } else { packet.iv };
-        if self.remote_time_known == 0 || time.is_later_than(self.remote_time) {
-            self.remote_time = time; // D-57, D-87
-            self.remote_time_known = 1;
-        }
-        None
-    }
-
-    /// Sets what is known of the peer's clock before its first packet.
-    pub fn know_clock(&mut self, time: RemoteTime) {
-        self.remote_time = time.iv;
-        self.remote_time_known = 1;
-        if let Some(at) = time.read_at {
-            let at = on_tick(at);
-            self.clock_lead = time.iv.since(at);
-            // So the drift that the first packet may show is the error of `read_at`.
-            self.clock_round = at.before(PicosecondSpan(SETUP.0 << DRIFT_SHIFT));
-            self.clock_seen = self.clock_round;
-        }
-    }
-
+impl PeerClock {
     /// Returns whether an IV is no further ahead than the peer's clock can be: by the replay margin and the drift
     /// since the estimate of that clock was last decided. Updates the estimate.
     ///
     /// In plaintext mode, a forged packet that passes the other checks looks like one of the peer. Two rules keep it
     /// from making the peer's packets look like replays:
     ///
-    /// - Remote Time follows an IV no further than half the margin ahead of the estimated clock ([`Self::check`]).
+    /// - Remote Time follows an IV no further than half the margin ahead of the estimated clock ([`Security::check`]).
     /// - The estimate moves once in a round, no faster than clocks drift, and only if all packets of the round agree
     ///   on the direction. Then it moves by the smallest of their differences.
     ///
@@ -251,39 +205,95 @@ impl Security {
     /// during an attack add up. And on a connection that knows nothing of the peer's
     /// clock, a forged packet can be the first one (D-87).
     #[inline(never)]
-    fn follows_clock(&mut self, iv: Picoseconds, now: Picoseconds) -> bool {
+    fn follows(&mut self, iv: Picoseconds, now: Picoseconds, margin: PicosecondSpan) -> bool {
         // On rounded time, the recorded values are the same wherever a recording is replayed.
         let now = on_tick(now);
-        if self.clock_seen.0 == 0 {
-            self.clock_lead = iv.since(now);
-            self.clock_seen = now;
-            self.clock_round = now;
+        if self.seen.0 == 0 {
+            self.lead = iv.since(now);
+            self.seen = now;
+            self.round = now;
             return true;
         }
         // Another CPU may have read the clock later and taken the lock earlier.
-        let silence = now.since(self.clock_seen);
+        let silence = now.since(self.seen);
         let (now, silence) =
-            if silence.signed() < 0 { (self.clock_seen, PicosecondSpan(0)) } else { (now, silence) };
-        let change = iv.since(now).minus(self.clock_lead).signed();
-        let elapsed = now.since(self.clock_round);
+            if silence.signed() < 0 { (self.seen, PicosecondSpan(0)) } else { (now, silence) };
+        let change = iv.since(now).minus(self.lead).signed();
+        let elapsed = now.since(self.round);
         let drift = PicosecondSpan(elapsed.0 >> DRIFT_SHIFT);
-        let most = self.replay_margin.plus(drift).signed();
+        let most = margin.plus(drift).signed();
         if change > most {
             return false;
         }
         if change < -most {
             return true; // it waited, for example for a machine that was suspended, and says nothing of the clock
         }
-        let is_first = silence >= ROUND || self.clock_seen == self.clock_round;
-        let step = if is_first { change } else { agreed(self.clock_step, change) };
+        let is_first = silence >= ROUND || self.seen == self.round;
+        let step = if is_first { change } else { agreed(self.step, change) };
         if elapsed >= ROUND {
             let step = step.clamp(-drift.signed(), drift.signed());
-            self.clock_lead = self.clock_lead.plus(PicosecondSpan(step as u64));
-            self.clock_round = now;
+            self.lead = self.lead.plus(PicosecondSpan(step as u64));
+            self.round = now;
         }
-        self.clock_step = step;
-        self.clock_seen = now;
+        self.step = step;
+        self.seen = now;
         true
+    }
+}
+
+impl Security {
+    /// Checks a packet's version, source, tunnel, SPI and IV, and records the newest IV and the peer's clock. If the packet
+    /// is refused, returns the reason and changes nothing (D-23).
+    #[inline(always)]
+    pub fn check(
+        &mut self,
+        clock: &mut PeerClock,
+        tunnel: &Tunnel,
+        packet: &Packet,
+        now: Picoseconds,
+    ) -> Option<Counter> {
+        if packet.psp_version != self.version {
+            return Some(Counter::DropPspHeader);
+        }
+        if packet.source[0] != self.peer[0] || packet.source[1] != self.peer[1] {
+            return Some(Counter::DropSource);
+        }
+        if packet.inner_version != self.inner_version || self.inner_version != 0 && !tunnel.carries(packet) {
+            return Some(Counter::DropTunnel); // F-7.1.2-1
+        }
+        if self.rx_spi.0 == 0 || self.rx_spi.0 != packet.spi {
+            return Some(Counter::DropSpi); // F-9.2.2.3-8
+        }
+        if self.remote_time_known != 0 {
+            let edge = self.remote_time.before(self.replay_margin);
+            if !packet.iv.is_later_than(edge) {
+                return Some(Counter::DropReplay); // D-56
+            }
+        }
+        if !clock.follows(packet.iv, now, self.replay_margin) {
+            return Some(Counter::DropIvAhead);
+        }
+        let half_margin = PicosecondSpan(self.replay_margin.0 / 2);
+        let most = clock.seen.after(clock.lead).after(half_margin);
+        let time = if packet.iv.is_later_than(most) { most } else { packet.iv };
+        if self.remote_time_known == 0 || time.is_later_than(self.remote_time) {
+            self.remote_time = time; // D-57, D-87
+            self.remote_time_known = 1;
+        }
+        None
+    }
+
+    /// Sets what is known of the peer's clock before its first packet.
+    pub fn know_clock(&mut self, clock: &mut PeerClock, time: RemoteTime) {
+        self.remote_time = time.iv;
+        self.remote_time_known = 1;
+        if let Some(at) = time.read_at {
+            let at = on_tick(at);
+            clock.lead = time.iv.since(at);
+            // So the drift that the first packet may show is the error of `read_at`.
+            clock.round = at.before(PicosecondSpan(SETUP.0 << DRIFT_SHIFT));
+            clock.seen = clock.round;
+        }
     }
 
     /// Returns the next IV: the clock, but always larger than the last IV (D-12, D-90).
@@ -325,9 +335,35 @@ mod tests {
     const HERE: u64 = 5 * SECOND;
     const THERE: u64 = 900 * SECOND;
 
-    fn security() -> Security {
+    /// The security of a connection, with what it rarely uses.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Guard {
+        security: Security,
+        clock: PeerClock,
+        tunnel: Tunnel,
+    }
+
+    impl Guard {
+        fn of(security: Security) -> Self {
+            Self { security, clock: PeerClock::default(), tunnel: Tunnel::default() }
+        }
+
+        fn check(&mut self, packet: &Packet, now: Picoseconds) -> Option<Counter> {
+            self.security.check(&mut self.clock, &self.tunnel, packet, now)
+        }
+
+        fn know_clock(&mut self, time: RemoteTime) {
+            self.security.know_clock(&mut self.clock, time);
+        }
+    }
+
+    fn plain() -> Security {
         let (rx_spi, version) = (Spi(7), 15);
         Security { rx_spi, version, replay_margin: MARGIN, peer: [1, 2], ..Security::default() }
+    }
+
+    fn security() -> Guard {
+        Guard::of(plain())
     }
 
     fn packet(iv: u64) -> Packet {
@@ -335,16 +371,16 @@ mod tests {
     }
 
     /// Sends a packet of the peer at `time` after the start, `ahead` picoseconds ahead of the peer's clock.
-    fn send(s: &mut Security, time: u64, ahead: u64) -> Option<Counter> {
+    fn send(s: &mut Guard, time: u64, ahead: u64) -> Option<Counter> {
         s.check(&packet((THERE + time).wrapping_add(ahead)), Picoseconds(HERE + time))
     }
 
     /// Sends the packet that is furthest ahead of those that the connection accepts.
-    fn forge(s: &mut Security, time: u64) {
+    fn forge(s: &mut Guard, time: u64) {
         let (mut accepted, mut refused) = (0, 1 << 50);
         while refused - accepted > MILLI / 1000 {
             let middle = accepted + (refused - accepted) / 2;
-            match send(&mut s.clone(), time, middle) {
+            match send(&mut { *s }, time, middle) {
                 Some(Counter::DropIvAhead) => refused = middle,
                 _ => accepted = middle,
             }
@@ -381,7 +417,7 @@ mod tests {
             let time = milli * MILLI;
             assert_eq!(send(&mut s, time, 0), None, "at {time}");
             // As old as the margin allows.
-            let old = s.remote_time.before(MARGIN).after(PicosecondSpan(1));
+            let old = s.security.remote_time.before(MARGIN).after(PicosecondSpan(1));
             assert_eq!(s.check(&packet(old.0), Picoseconds(HERE + time)), None);
         }
         assert_eq!(
@@ -397,7 +433,7 @@ mod tests {
         for (time, ahead) in [(0, 0), (1, 40), (2, 49), (1000, 3)] {
             assert_eq!(send(&mut s, time * MILLI, ahead * MILLI), None);
             assert_eq!(
-                s.remote_time,
+                s.security.remote_time,
                 Picoseconds(THERE + (time + ahead) * MILLI),
                 "D-56: an IV up to half the margin ahead"
             );
@@ -413,7 +449,7 @@ mod tests {
             assert_eq!(send(&mut s, milli * MILLI, ahead), None, "at {milli} ms");
         }
         assert_eq!(
-            s.remote_time,
+            s.security.remote_time,
             Picoseconds(THERE + 99_999 * MILLI + 90 * MILLI),
             "the estimate has followed"
         );
@@ -428,7 +464,7 @@ mod tests {
             let now = stop * SECOND;
             assert_eq!(send(&mut s, now, (now - MILLI).wrapping_neg()), None, "sent after the first");
             assert_eq!(send(&mut s, now + MILLI, 0), None, "{stop} s later");
-            assert_eq!(s.remote_time, Picoseconds(THERE + now + MILLI));
+            assert_eq!(s.security.remote_time, Picoseconds(THERE + now + MILLI));
         }
     }
 
@@ -445,7 +481,7 @@ mod tests {
     /// D-87: the peer's clock as the connection manager knows it. The first packet, too, has to fit it.
     #[test]
     fn the_first_packet_has_to_fit_the_agreed_clock() {
-        let mut s = Security { remote_time: Picoseconds(THERE), remote_time_known: 1, ..security() };
+        let mut s = Guard::of(Security { remote_time: Picoseconds(THERE), remote_time_known: 1, ..plain() });
         s.know_clock(RemoteTime { iv: Picoseconds(THERE), read_at: Some(Picoseconds(HERE)) });
         let untouched = s;
         assert_eq!(send(&mut s, MILLI, 20 * SECOND), Some(Counter::DropIvAhead));
@@ -460,7 +496,7 @@ mod tests {
     /// D-87: a static connection takes any first IV.
     #[test]
     fn without_an_agreed_clock_the_first_packet_sets_it() {
-        let mut s = Security { remote_time: Picoseconds(7), remote_time_known: 1, ..security() };
+        let mut s = Guard::of(Security { remote_time: Picoseconds(7), remote_time_known: 1, ..plain() });
         s.know_clock(RemoteTime { iv: Picoseconds(7), read_at: None });
         assert_eq!(send(&mut s, 0, 0), None);
         assert_eq!(send(&mut s, MILLI, 2 * MARGIN.0), Some(Counter::DropIvAhead));
@@ -488,7 +524,7 @@ mod tests {
         let mut s = security();
         let forged = Packet { source: [1, 3], ..packet(1) };
         assert_eq!(s.check(&forged, Picoseconds(1)), Some(Counter::DropSource));
-        assert_eq!(s.remote_time_known, 0, "a refused packet changes nothing");
+        assert_eq!(s.security.remote_time_known, 0, "a refused packet changes nothing");
     }
 
     /// F-7.1.2-1: the mode, the IP version and both inner addresses have to be the connection's.
@@ -497,7 +533,7 @@ mod tests {
         let tunnel = Tunnel { local: [3, 4], peer: [5, 6] };
         let inside =
             Packet { inner_version: 6, inner_source: [5, 6], inner_destination: [3, 4], ..packet(1) };
-        let mut s = Security { inner_version: 6, tunnel, ..security() };
+        let mut s = Guard { tunnel, ..Guard::of(Security { inner_version: 6, ..plain() }) };
         for other in [
             Packet { inner_version: 0, ..inside },
             Packet { inner_version: 4, ..inside },
@@ -515,7 +551,7 @@ mod tests {
             Some(Counter::DropSource),
             "the outer address is first"
         );
-        assert_eq!(s.remote_time_known, 0, "a refused packet changes nothing");
+        assert_eq!(s.security.remote_time_known, 0, "a refused packet changes nothing");
         assert_eq!(s.check(&inside, Picoseconds(1)), None);
         let mut without = security();
         assert_eq!(without.check(&inside, Picoseconds(1)), Some(Counter::DropTunnel));

@@ -54,7 +54,7 @@ fn rdma_read_flow() {
     assert_eq!((second.id(), second.bases()), ((PULL_DATA, 201, 2), (300, 102)));
 
     assert_eq!(p.a.receive(&first, at(10)), None);
-    let only_first = p.a.entry.connection.delivery.lanes[0].rx.base;
+    let only_first = p.a.entry.connection.flow.delivery.lanes[0].rx.base;
     assert_eq!(only_first, Psn(201), "Pull Data is acknowledged on receipt");
     assert_eq!(p.a.receive(&second, at(11)), None);
     assert_eq!(p.a.completed(), [(1, ACK), (2, ACK)], "responses reach the ULP in RSN order");
@@ -69,7 +69,7 @@ fn rdma_read_flow() {
 #[test]
 fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     let mut p = pair(100, 300, 200);
-    p.b.entry.connection.delivery.lanes[0].tx.size = 0;
+    p.b.entry.connection.flow.delivery.lanes[0].tx.size = 0;
     for _ in 0..2 {
         p.a.post(harness::work(Verb::FETCH_ADD, 0, 8));
     }
@@ -82,9 +82,9 @@ fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     assert_eq!(p.b.delivered, [1, 2]);
     p.a.receive(&ack, at(25));
     assert_eq!(p.a.completed(), [], "an acknowledged request is not answered yet");
-    assert_eq!(p.a.entry.connection.delivery.lanes[1].tx.base, Psn(102));
+    assert_eq!(p.a.entry.connection.flow.delivery.lanes[1].tx.base, Psn(102));
 
-    p.b.entry.connection.delivery.lanes[0].tx.size = 128;
+    p.b.entry.connection.flow.delivery.lanes[0].tx.size = 128;
     p.b.wake = true;
     let answers = p.b.drain(at(30));
     assert_eq!(ids(&answers), [(PULL_DATA, 200, 1), (PULL_DATA, 201, 2)]);
@@ -117,7 +117,7 @@ fn rdma_write_flow() {
     assert_eq!(p.a.completed(), []);
 
     assert_eq!(p.b.receive(&pushes[0], at(20)), None, "no AR: coalesced");
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base, Psn(301));
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx.base, Psn(301));
     assert_eq!(p.b.delivered, [1]);
     // Now RSN 2 is delivered to the ULP. The last push of the burst asked for the ACK: one ACK for both (D-32).
     let ack = only(p.b.drain(at(21)));
@@ -256,7 +256,7 @@ fn push_cie_flow() {
 #[test]
 fn early_retransmission_flow() {
     let mut p = pair(100, 300, 200);
-    p.a.entry.connection.delivery.tuning.ooo_threshold = 2; // 300 < 303 - 2 (D-36)
+    p.a.entry.connection.flow.delivery.tuning.ooo_threshold = 2; // 300 < 303 - 2 (D-36)
     for n in 0..4 {
         p.a.post(write(n * 4, 4));
     }

@@ -6,7 +6,7 @@ use crate::maps;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
-use transport_common::connection::Entry;
+use transport_common::connection::{Parts, Snapshot};
 use transport_common::datapath::exchange::{Answer, Direction, request_settings, set_next_hop};
 
 /// Carries out the request in the exchange map.
@@ -22,7 +22,7 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> Answer {
     // SAFETY: two valid map values, each with space for an entry. The lock keeps all others out of the connection.
     unsafe {
         let lock = &(*locked).lock;
-        let (slot, outside) = ((&raw mut (*locked).entry), exchange.entry.as_ptr());
+        let (slot, outside) = ((&raw mut (*locked).connection), exchange.connection.as_ptr());
         if !lock.acquire() {
             tell!(
                 warn,
@@ -33,17 +33,18 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> Answer {
             return Answer::Failed;
         }
         let answer = if direction == Direction::NextHop as u32 {
-            let request = &(*outside).connection.endpoint;
-            let is_there = set_next_hop(&mut (*slot).connection, request, (*outside).connection.generation);
+            let request = &(*outside).connection;
+            let is_there = set_next_hop(&mut (*slot).connection, &request.flow.endpoint, request.generation);
             if is_there { Answer::Done } else { Answer::Gone }
         } else if direction == Direction::Settings as u32 {
+            let Parts { hot, settings, .. } = (*slot).whole().parts();
             let request = &*outside;
-            let is_there = request_settings(&mut *slot, &request.connection, &request.settings.requested);
+            let is_there = request_settings(hot, settings, &request.connection, &request.settings.requested);
             if is_there { Answer::Done } else { Answer::Gone }
         } else {
             let write = direction == Direction::Write as u32;
             let (from, to) = if write { (outside, slot) } else { (slot, outside) };
-            let copied = bpf_probe_read_kernel(to.cast(), size_of::<Entry>() as u32, from.cast());
+            let copied = bpf_probe_read_kernel(to.cast(), size_of::<Snapshot>() as u32, from.cast());
             if copied == 0 { Answer::Done } else { Answer::Failed }
         };
         lock.release();

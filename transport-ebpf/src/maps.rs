@@ -7,7 +7,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::counters::Counter;
 use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
@@ -24,7 +24,7 @@ use transport_common::verifier;
 #[repr(C)]
 pub(crate) struct Locked {
     pub(crate) lock: Lock,
-    pub(crate) entry: Entry,
+    pub(crate) connection: Snapshot,
 }
 
 /// Connection slots.

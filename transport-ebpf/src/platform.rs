@@ -16,7 +16,7 @@ use transport_common::congestion::queues::{
     EVENT_QUEUE_DEPTH, EVENT_QUEUES, RESULT_QUEUE_DEPTH, generation_of,
 };
 use transport_common::congestion::settings::Placement;
-use transport_common::connection::Entry;
+use transport_common::connection::Whole;
 use transport_common::counters::Counter;
 use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
@@ -119,9 +119,9 @@ impl datapath::Locked for HeldConnection {
     type Queues = QueuePair;
 
     #[inline(always)]
-    fn parts(&mut self) -> (&mut Entry, &QueuePair) {
-        // SAFETY: valid map values. While the lock is held, nothing else refers to the entry.
-        unsafe { (&mut (*self.locked).entry, &*self.queues) }
+    fn parts(&mut self) -> (Whole<'_>, &QueuePair) {
+        // SAFETY: valid map values. While the lock is held, nothing else refers to the connection.
+        unsafe { ((*self.locked).connection.whole(), &*self.queues) }
     }
 }
 
@@ -405,7 +405,8 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
         };
         // SAFETY: a valid map value. Volatile, because the lock is not taken yet: another program may put other settings
         // into force at this time.
-        let placement = unsafe { (&raw const (*locked).entry.settings.in_force.placement).read_volatile() };
+        let placement =
+            unsafe { (&raw const (*locked).connection.settings.in_force.placement).read_volatile() };
         if placement != Placement::User as u32 {
             return;
         }
@@ -508,7 +509,7 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
         // SAFETY: valid map values. Volatile, because others write them. Nothing requires that the values belong
         // together.
         let (next, known, fruitless) = unsafe {
-            let connection = &raw const (*locked).entry.connection;
+            let connection = &raw const (*locked).connection.connection;
             (
                 (&raw const (*connection).initiator.next).read_volatile(),
                 (&raw const (*connection).initiator.known).read_volatile(),

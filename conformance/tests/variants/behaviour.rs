@@ -111,7 +111,7 @@ fn acceptance(clause: &str) -> Option<Broken> {
         }
         "F-11-18" => reads(|_, packet| packet.edit(0, |word| word & 0xff00_0000 | ORDERED)),
         "F-9-1" => loses(|nic, packet| {
-            let base = nic.entry(ORDERED as usize).connection.delivery.data().rx.base;
+            let base = nic.entry(ORDERED as usize).connection.flow.delivery.data().rx.base;
             packet.kind() == PUSH_DATA && packet.word(4).wrapping_sub(base.0) >= 64
         }),
         _ => None,

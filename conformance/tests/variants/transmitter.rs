@@ -24,7 +24,7 @@ fn nacks(change: fn(&HostNic, Packet) -> Packet) -> Option<Broken> {
 
 /// The base of the device's transmit window for data.
 fn base(nic: &HostNic) -> u32 {
-    nic.entry(ORDERED as usize).connection.delivery.data().tx.base.0
+    nic.entry(ORDERED as usize).connection.flow.delivery.data().tx.base.0
 }
 
 /// Sets four words to 0.
@@ -34,7 +34,7 @@ fn cleared(packet: Packet, first: usize) -> Packet {
 
 /// Returns whether the device has a data packet with this PSN in flight.
 fn may_be_acknowledged(nic: &HostNic, psn: u32) -> bool {
-    let tx = &nic.entry(ORDERED as usize).connection.delivery.data().tx;
+    let tx = &nic.entry(ORDERED as usize).connection.flow.delivery.data().tx;
     psn.wrapping_sub(tx.base.0) <= tx.in_flight()
 }
 
@@ -83,7 +83,7 @@ fn acknowledgements(clause: &str) -> Option<Broken> {
                 return packet;
             }
             // It takes everything as acknowledged.
-            let tx = &nic.entry(ORDERED as usize).connection.delivery.data().tx;
+            let tx = &nic.entry(ORDERED as usize).connection.flow.delivery.data().tx;
             let end = tx.base.0.wrapping_add(tx.in_flight());
             packet.edit(2, |_| end)
         }),

@@ -134,7 +134,8 @@ impl Flow {
     /// Returns a sample of the connection. Its delays are those since the last sample.
     pub(super) fn sample(&mut self, hosts: &[Host]) -> FlowSample {
         let entry = |end: End| hosts[usize::from(end.host)].cards[end.card].nic.entry(end.slot);
-        let Connection { state, endpoint, congestion, .. } = &entry(self.source).connection;
+        let Connection { state, flow, .. } = &entry(self.source).connection;
+        let (endpoint, congestion) = (&flow.endpoint, &flow.congestion);
         let statistics = &entry(self.source).tables.statistics;
         let delays = core::mem::take(&mut self.delays);
         let path = &endpoint.path;

@@ -195,7 +195,7 @@ impl DataCentre {
     #[must_use]
     pub fn path(&self, flow: usize) -> Path {
         let (nic, slot) = self.sender(flow);
-        nic.entry(slot).connection.endpoint.path
+        nic.entry(slot).connection.flow.endpoint.path
     }
 
     /// Returns the links that a flow's packets currently take.
@@ -217,7 +217,7 @@ impl DataCentre {
     pub fn route_back(&self, flow: usize) -> Vec<Egress> {
         let Flow { source, destination, .. } = &self.flows[flow];
         let End { host, card, slot } = *destination;
-        let path = self.hosts[usize::from(host)].cards[card].nic.entry(slot).connection.endpoint.path;
+        let path = self.hosts[usize::from(host)].cards[card].nic.entry(slot).connection.flow.endpoint.path;
         self.fabric.route(Port(host), Port(source.host), flow_hash(&path))
     }
 
@@ -319,7 +319,7 @@ impl DataCentre {
         let end = End { host, card, slot: slot_of(packet.cid) };
         if let Some(&flow) = self.by_destination.get(&end) {
             let (nic, slot) = self.sender(flow);
-            let inter_packet_gap = nic.entry(slot).connection.congestion.inter_packet_gap;
+            let inter_packet_gap = nic.entry(slot).connection.flow.congestion.inter_packet_gap;
             let departure = PacketDeparture { at: Time(packet.left.0), inter_packet_gap };
             self.record.departures[flow].push(departure);
         }

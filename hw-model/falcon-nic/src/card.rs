@@ -2,7 +2,7 @@
 //! and then calls the backend.
 
 use corosensei::Yielder;
-use transport_common::connection::Entry;
+use transport_common::connection::Whole;
 use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
@@ -66,7 +66,7 @@ pub(super) struct Held<L> {
 impl<L: Locked> Locked for Held<L> {
     type Queues = L::Queues;
 
-    fn parts(&mut self) -> (&mut Entry, &L::Queues) {
+    fn parts(&mut self) -> (Whole<'_>, &L::Queues) {
         self.inner.parts()
     }
 }
@@ -216,13 +216,13 @@ impl<B: Backend> Connections for Card<'_, B> {
             self.write_back(slot, StepWork::default());
             return None;
         };
-        let before = Before::of(inner.parts().0);
+        let before = Before::of(inner.parts().0.inspect());
         Some(Held { inner, slot, before })
     }
 
     fn unlock(&mut self, connection: Self::Locked) {
         let Held { mut inner, slot, before } = connection;
-        let work = before.work(inner.parts().0);
+        let work = before.work(inner.parts().0.inspect());
         self.inner.unlock(inner);
         self.write_back(slot, work);
     }

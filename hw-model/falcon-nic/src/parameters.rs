@@ -1,7 +1,7 @@
 //! The parameters of the card.
 
 use fabric_model::Rate;
-use transport_common::connection::Connection;
+use transport_common::connection::{Cold, Connection};
 use transport_common::timing_wheel;
 
 use super::block::{Block, Hop};
@@ -224,7 +224,7 @@ impl Parameters {
     /// Returns the blocks that a step of the connection visits, in order. The connection is taken until the last
     /// one.
     fn step_hops(&self, work: &StepWork, into: &mut impl Extend<Hop>) {
-        let context = size_of::<Connection>() as u32;
+        let context = (size_of::<Connection>() + size_of::<Cold>()) as u32;
         let parts = [
             Some(self.moved(Block::PacketReliability, context, self.context_width)),
             work.acknowledges().then(|| self.hop(Block::Acknowledgement, 1)),

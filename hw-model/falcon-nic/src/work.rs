@@ -1,6 +1,6 @@
 //! The effect of a step on its connection, found by comparing the connection before and after the step.
 
-use transport_common::connection::{Connection, Entry, Statistics};
+use transport_common::connection::{Connection, Snapshot, Statistics};
 
 /// The effect of a step on its connection. It decides the sub-blocks that the step needs, and the kind of the
 /// event.
@@ -35,23 +35,23 @@ pub(super) struct Before {
 }
 
 impl Before {
-    pub(super) const fn of(entry: &Entry) -> Self {
+    pub(super) const fn of(entry: &Snapshot) -> Self {
         Self { connection: entry.connection, statistics: entry.tables.statistics }
     }
 
     /// Returns the changes since then.
-    pub(super) fn work(&self, entry: &Entry) -> StepWork {
+    pub(super) fn work(&self, entry: &Snapshot) -> StepWork {
         let (old, new) = (&self.connection, &entry.connection);
         let (counted, counts) = (&self.statistics, &entry.tables.statistics);
         let left = |old: u32, new: u32| new.wrapping_sub(old);
         let acks = |of: &Statistics| of.backs_sent + of.eacks_sent + of.nacks_sent;
         StepWork {
-            acknowledged: left(old.delivery.data().tx.base.0, new.delivery.data().tx.base.0)
-                + left(old.delivery.request().tx.base.0, new.delivery.request().tx.base.0),
+            acknowledged: left(old.flow.delivery.data().tx.base.0, new.flow.delivery.data().tx.base.0)
+                + left(old.flow.delivery.request().tx.base.0, new.flow.delivery.request().tx.base.0),
             completions: (new.initiator.completed - old.initiator.completed) as u32,
             acknowledgement: counts.acks_received != counted.acks_received,
-            retransmission: old.delivery.data().tx.retransmit != new.delivery.data().tx.retransmit
-                || old.delivery.request().tx.retransmit != new.delivery.request().tx.retransmit
+            retransmission: old.flow.delivery.data().tx.retransmit != new.flow.delivery.data().tx.retransmit
+                || old.flow.delivery.request().tx.retransmit != new.flow.delivery.request().tx.retransmit
                 || counted.retransmissions() != counts.retransmissions(),
             transaction: old.initiator != new.initiator || old.target != new.target,
             held: counts.held != counted.held,
@@ -59,7 +59,7 @@ impl Before {
             // comes without an event, and an event brings no result.
             decided: counts.congestion_events != counted.congestion_events
                 && counts.congestion_results != counted.congestion_results,
-            coalescing: old.delivery.ack != new.delivery.ack || acks(counted) != acks(counts),
+            coalescing: old.flow.delivery.ack != new.flow.delivery.ack || acks(counted) != acks(counts),
             sent_new: counts.packets_sent != counted.packets_sent,
             sent_again: counted.retransmissions() != counts.retransmissions(),
         }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::counters::Counter;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::shard::{NodePage, Parts, Scheduler, Wheel};
@@ -31,7 +31,7 @@ impl HostNic {
     ///
     /// # Panics
     /// Panics while a run of the datapath holds its lock.
-    pub fn exchange_entry(&mut self, slot: usize, entry: &mut Box<Entry>) {
+    pub fn exchange_entry(&mut self, slot: usize, entry: &mut Box<Snapshot>) {
         self.card.connections.exchange(slot, entry);
     }
 
@@ -39,7 +39,7 @@ impl HostNic {
     ///
     /// # Panics
     /// Panics while a run of the datapath holds its lock.
-    pub fn entry(&self, slot: usize) -> &Entry {
+    pub fn entry(&self, slot: usize) -> &Snapshot {
         self.card.connections.entry(slot)
     }
 
@@ -48,7 +48,7 @@ impl HostNic {
     ///
     /// # Panics
     /// Panics while a run of the datapath holds its lock.
-    pub fn entry_mut(&mut self, slot: usize) -> &mut Entry {
+    pub fn entry_mut(&mut self, slot: usize) -> &mut Snapshot {
         self.card.connections.entry_mut(slot)
     }
 

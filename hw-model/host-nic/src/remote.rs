@@ -1,6 +1,6 @@
 //! The platform of a frame whose run does not have the card itself.
 
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
@@ -22,12 +22,12 @@ pub trait Reach {
     fn frame_length(&self) -> u32;
 
     /// Takes note that the run now holds the lock of this connection.
-    fn locked(&mut self, slot: u32, entry: &Entry) {
+    fn locked(&mut self, slot: u32, entry: &Snapshot) {
         let _ = (slot, entry);
     }
 
     /// Takes note that the run is about to release the lock of this connection.
-    fn unlocks(&mut self, entry: &Entry) {
+    fn unlocks(&mut self, entry: &Snapshot) {
         let _ = entry;
     }
 
@@ -120,13 +120,13 @@ impl<R: Reach> Connections for Remote<R> {
     fn lock(&mut self, slot: u32) -> Option<HostLocked> {
         let mut locked = self.0.reach(|platform| platform.lock(slot));
         if let Some(connection) = &mut locked {
-            self.0.locked(slot, connection.parts().0);
+            self.0.locked(slot, connection.parts().0.inspect());
         }
         locked
     }
 
     fn unlock(&mut self, mut connection: HostLocked) {
-        self.0.unlocks(connection.parts().0);
+        self.0.unlocks(connection.parts().0.inspect());
         self.0.reach(|platform| platform.unlock(connection));
         self.0.unlocked();
     }

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use transport_common::connection::Entry;
+use transport_common::connection::{Snapshot, Whole};
 use transport_common::datapath::Locked;
 use transport_common::queues::{CONNECTIONS, QueuePair};
 use transport_common::transaction::Initiator;
 
 /// A connection that was never opened.
-static CLOSED: LazyLock<Box<Entry>> = LazyLock::new(bytemuck::zeroed_box);
+static CLOSED: LazyLock<Box<Snapshot>> = LazyLock::new(bytemuck::zeroed_box);
 
 /// The state of an entry's slot.
 #[derive(Default)]
@@ -16,7 +16,7 @@ enum Place {
     /// The entry was never used. It is closed and takes no memory.
     #[default]
     Unused,
-    Here(Box<Entry>),
+    Here(Box<Snapshot>),
     /// A run of the datapath holds its lock.
     Held,
 }
@@ -40,7 +40,7 @@ struct View {
 }
 
 impl View {
-    const fn of(entry: &Entry) -> Self {
+    const fn of(entry: &Snapshot) -> Self {
         let c = &entry.connection;
         Self { next: c.initiator.next.0, known: c.initiator.known.0, fruitless: c.service.fruitless as u32 }
     }
@@ -49,15 +49,15 @@ impl View {
 /// A locked connection of the host. It owns the entry. The holder has to unlock it.
 pub struct HostLocked {
     slot: usize,
-    entry: Box<Entry>,
+    entry: Box<Snapshot>,
     queue_pairs: Arc<Box<[QueuePair]>>,
 }
 
 impl Locked for HostLocked {
     type Queues = QueuePair;
 
-    fn parts(&mut self) -> (&mut Entry, &QueuePair) {
-        (&mut self.entry, &self.queue_pairs[self.slot])
+    fn parts(&mut self) -> (Whole<'_>, &QueuePair) {
+        (self.entry.whole(), &self.queue_pairs[self.slot])
     }
 }
 
@@ -75,7 +75,7 @@ impl Connections {
     ///
     /// # Panics
     /// Panics if there is no such slot, or if its lock is held.
-    pub(super) fn entry(&self, slot: usize) -> &Entry {
+    pub(super) fn entry(&self, slot: usize) -> &Snapshot {
         match &self.places[slot] {
             Place::Unused => &CLOSED,
             Place::Here(entry) => entry,
@@ -84,7 +84,7 @@ impl Connections {
     }
 
     /// Returns the entry of `slot` for changes.
-    pub(super) fn entry_mut(&mut self, slot: usize) -> &mut Entry {
+    pub(super) fn entry_mut(&mut self, slot: usize) -> &mut Snapshot {
         let place = &mut self.places[slot];
         if matches!(place, Place::Unused) {
             *place = Place::Here(bytemuck::zeroed_box());
@@ -96,7 +96,7 @@ impl Connections {
     }
 
     /// Exchanges the entry of `slot` for another one.
-    pub(super) fn exchange(&mut self, slot: usize, entry: &mut Box<Entry>) {
+    pub(super) fn exchange(&mut self, slot: usize, entry: &mut Box<Snapshot>) {
         let place = &mut self.places[slot];
         let own = match core::mem::take(place) {
             Place::Unused => bytemuck::zeroed_box(),

@@ -135,9 +135,9 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let (_, answer) = b.receive_waited(frame, at(1_010));
     a.set_time(at(1_130));
     a.receive_waited(answer, at(1_120));
-    let delays = a.entry(SLOT).connection.congestion.delays.map(|delay| delay.last.0);
+    let delays = a.entry(SLOT).connection.flow.congestion.delays.map(|delay| delay.last.0);
     assert_eq!(delays, [120, 30, 10, 20], "full, fabric, forward, reverse");
-    assert_eq!(a.entry(SLOT).connection.congestion.rtt, Ticks(120));
+    assert_eq!(a.entry(SLOT).connection.flow.congestion.rtt, Ticks(120));
     assert_eq!(a.scratch.step.output.event.rx_buffer_level, 20, "F-10.2-3");
 }
 

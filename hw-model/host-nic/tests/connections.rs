@@ -285,7 +285,7 @@ fn beside(a_broken_one: bool) -> (Parameters, [u32; 3], Vec<u32>, State) {
         }
         done.extend(completions(&mut a, 2).iter().map(|completion| completion.rsn));
     }
-    let c = &a.entry(2).connection.congestion;
+    let c = &a.entry(2).connection.flow.congestion;
     let broken = if a_broken_one { a.entry(1).connection.state } else { State::Closed };
     (parameters, [c.fcwnd.0, c.ncwnd, c.rto.0], done, broken)
 }

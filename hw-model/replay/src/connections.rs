@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 
 use super::reader::LastStep;
 use super::{Difference, Divergence};
@@ -15,9 +15,9 @@ pub type Shared = Rc<RefCell<Connections>>;
 /// A known connection.
 struct Connected {
     /// The current state. `None` while a step has it.
-    entry: Option<Box<Entry>>,
+    entry: Option<Box<Snapshot>>,
     /// Recorded states. The connection is compared with each when it has made the same number of steps.
-    checks: Vec<Box<Entry>>,
+    checks: Vec<Box<Snapshot>>,
 }
 
 /// The position of a run relative to the steps of its connection.
@@ -48,7 +48,7 @@ pub struct Connections {
 impl Connections {
     /// Takes a recorded connection. If the connection is known, it is compared after the same number of steps. If
     /// it is unknown, this becomes its state.
-    pub fn told(&mut self, slot: u32, entry: Box<Entry>) {
+    pub fn told(&mut self, slot: u32, entry: Box<Snapshot>) {
         if let Some(known) = self.slots.get_mut(&slot)
             && let Some(current) = &known.entry
             && current.connection.generation == entry.connection.generation
@@ -130,11 +130,11 @@ impl Connections {
         self.slots.iter().filter_map(behind).min()
     }
 
-    pub(super) fn take(&mut self, slot: u32) -> Option<Box<Entry>> {
+    pub(super) fn take(&mut self, slot: u32) -> Option<Box<Snapshot>> {
         self.slots.get_mut(&slot)?.entry.take()
     }
 
-    pub(super) fn give_back(&mut self, slot: u32, entry: Box<Entry>) {
+    pub(super) fn give_back(&mut self, slot: u32, entry: Box<Snapshot>) {
         let Some(known) = self.slots.get_mut(&slot) else { return };
         known.entry = Some(entry);
         self.check(slot);
@@ -154,8 +154,8 @@ impl Connections {
             if check.tables.steps == step {
                 checked += 1;
                 // The node may have changed it after the step. The note of the next step shows it.
-                check.connection.endpoint.path.destination_mac =
-                    entry.connection.endpoint.path.destination_mac;
+                check.connection.flow.endpoint.path.destination_mac =
+                    entry.connection.flow.endpoint.path.destination_mac;
                 check.settings.requested = entry.settings.requested;
                 check.settings.pending = entry.settings.pending;
                 differing = differing.or(first_difference(entry, check));
@@ -178,7 +178,7 @@ impl Connections {
 }
 
 /// Returns the first byte in which two entries differ.
-fn first_difference(a: &Entry, b: &Entry) -> Option<usize> {
+fn first_difference(a: &Snapshot, b: &Snapshot) -> Option<usize> {
     let (a, b) = (bytemuck::bytes_of(a), bytemuck::bytes_of(b));
     if a == b { None } else { a.iter().zip(b).position(|(a, b)| a != b) }
 }

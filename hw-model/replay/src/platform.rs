@@ -7,13 +7,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use transport_common::congestion::entry::Entry as CongestionEntry;
-use transport_common::connection::Entry;
+use transport_common::connection::{Snapshot, Whole};
 use transport_common::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch,
     Services,
 };
 use transport_common::memory::{AccessFlags, ProtectionDomain, Region};
-use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
+use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest_of_state};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
@@ -140,15 +140,15 @@ fn next_hop(player: &Player, answer: Answer) -> [u8; 6] {
 /// A connection of a replay during a step.
 pub struct ReplayedConnection {
     slot: u32,
-    entry: Box<Entry>,
+    entry: Box<Snapshot>,
     queues: ReplayedQueues,
 }
 
 impl Locked for ReplayedConnection {
     type Queues = ReplayedQueues;
 
-    fn parts(&mut self) -> (&mut Entry, &ReplayedQueues) {
-        (&mut self.entry, &self.queues)
+    fn parts(&mut self) -> (Whole<'_>, &ReplayedQueues) {
+        (self.entry.whole(), &self.queues)
     }
 }
 
@@ -325,7 +325,7 @@ impl Connections for Replayed {
         // The node may have changed it since the step before, and requested other settings. Those were no decisions of the
         // datapath, so they come from the trace.
         if let Some(next_hop) = self.ask(Tag::NextHop, &[], next_hop) {
-            entry.connection.endpoint.path.destination_mac = next_hop;
+            entry.connection.flow.endpoint.path.destination_mac = next_hop;
         }
         let mut player = self.player.borrow_mut();
         if player.stands_at(Tag::Settings)
@@ -341,7 +341,7 @@ impl Connections for Replayed {
 
     fn unlock(&mut self, connection: ReplayedConnection) {
         let ReplayedConnection { slot, entry, .. } = connection;
-        let context = digest(&entry.connection);
+        let context = digest_of_state(&entry.connection, &entry.cold);
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::Context, &[])
             && player.wide(answer, 0) != context

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use bytemuck::checked::CheckedCastError;
 use rustc_hash::FxHashMap;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::tape::Unreadable;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
@@ -65,7 +65,7 @@ pub enum Chunk {
         /// Its slot.
         slot: u32,
         /// Its context and tables.
-        entry: Box<Entry>,
+        entry: Box<Snapshot>,
     },
     /// A run.
     Run(Box<RecordedRun>),
@@ -182,7 +182,7 @@ impl<R: Read> TraceReader<R> {
 /// Reads a connection. Returns `None` if the bytes have the wrong length.
 fn connection(bytes: &[u8]) -> Option<Result<Chunk, CheckedCastError>> {
     let (head, entry) = bytes.split_first_chunk::<8>()?;
-    if entry.len() != size_of::<Entry>() {
+    if entry.len() != size_of::<Snapshot>() {
         return None;
     }
     let entry = bytemuck::checked::try_pod_read_unaligned(entry).map(Box::new);

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use falcon_nic::Parameters;
-use transport_common::connection::{Connection, Entry, Tables};
+use transport_common::connection::{Connection, Snapshot, Tables};
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
 use transport_common::transaction::{Response, TargetRequest, Transaction};
@@ -91,10 +91,10 @@ fn damage_is_said() {
 #[test]
 fn a_connection_in_no_state_is_refused() {
     let place = |of: usize, within: usize| 8 + of + within;
-    let whole = vec![0; 8 + size_of::<Entry>()];
-    let tables = offset_of!(Entry, tables);
+    let whole = vec![0; 8 + size_of::<Snapshot>()];
+    let tables = offset_of!(Snapshot, tables);
     let states = [
-        place(offset_of!(Entry, connection), offset_of!(Connection, state)),
+        place(offset_of!(Snapshot, connection), offset_of!(Connection, state)),
         place(
             tables,
             offset_of!(Tables, transactions) + 3 * size_of::<Transaction>() + offset_of!(Transaction, state),
@@ -118,7 +118,7 @@ fn a_connection_in_no_state_is_refused() {
 /// A run that the trace lacks is missed even if no recorded state of its connection follows.
 #[test]
 fn the_last_step_must_be_there() {
-    let connection = vec![0; 8 + size_of::<Entry>()];
+    let connection = vec![0; 8 + size_of::<Snapshot>()];
     let with_steps = |generation: u32, steps: u64| {
         let trace = with_chunk(head(), ChunkKind::CONNECTION, &connection);
         let payload = [&[0; 4][..], &generation.to_le_bytes(), &steps.to_le_bytes()].concat();

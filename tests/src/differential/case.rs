@@ -1,7 +1,7 @@
 //! A case: the initial state, and the event.
 
 use host_nic::HostNic;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
@@ -30,7 +30,7 @@ pub struct Case {
     /// The time of the card's clock when the state was taken.
     pub taken: Picoseconds,
     /// Context and tables.
-    pub entry: Box<Entry>,
+    pub entry: Box<Snapshot>,
     /// Queues.
     pub queues: Box<QueuePair>,
     /// The node's regions.

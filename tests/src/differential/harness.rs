@@ -8,7 +8,7 @@ use host_nic::{HostConfig, HostNic};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig};
@@ -166,7 +166,7 @@ impl Harness {
 
     /// Sets the host's clock to the reading of the kernel. Returns whether the time at which a deadline was
     /// filed is known to the picosecond. `None` if the readings cannot be reconstructed.
-    fn set_readings(&mut self, case: &Case, after: &Entry, outcome: &Outcome) -> Result<Option<bool>> {
+    fn set_readings(&mut self, case: &Case, after: &Snapshot, outcome: &Outcome) -> Result<Option<bool>> {
         let bracket = Bracket {
             first: Picoseconds::from_nanos(outcome.clock.0),
             last: Picoseconds::from_nanos(outcome.clock.1),
@@ -199,7 +199,13 @@ impl Harness {
         Ok(Some(reading.exact && !redelivered))
     }
 
-    fn compare(&mut self, case: &Case, after: &Entry, outcome: &Outcome, exact: bool) -> Result<Vec<String>> {
+    fn compare(
+        &mut self,
+        case: &Case,
+        after: &Snapshot,
+        outcome: &Outcome,
+        exact: bool,
+    ) -> Result<Vec<String>> {
         let (action, frame) = match &case.stimulus {
             Stimulus::Frame(frame) => match self.host.receive(frame.clone()) {
                 (Verdict::Pass, frame) => (XDP_PASS, frame),
@@ -252,7 +258,7 @@ impl Harness {
     }
 
     /// Returns the contents of the cells that were filled in this case.
-    fn compare_cells(&self, case: &Case, after: &Entry) -> Result<Vec<String>> {
+    fn compare_cells(&self, case: &Case, after: &Snapshot) -> Result<Vec<String>> {
         let mut differences = Vec::new();
         let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;
         for (old, new) in case.entry.tables.requests.iter().zip(&after.tables.requests) {
@@ -330,7 +336,7 @@ impl Debug for Hex<'_> {
 }
 
 /// Returns whether a service of the engine took a held request out of its cell.
-fn was_redelivered(before: &Entry, after: &Entry) -> bool {
+fn was_redelivered(before: &Snapshot, after: &Snapshot) -> bool {
     let (b, a) = (&before.connection.target, &after.connection.target);
     let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;
     let moved = before
@@ -348,7 +354,7 @@ fn describe(case: &Case, differences: &[String]) -> String {
         turn => format!("{turn:?}"),
     };
     let c = &case.entry.connection;
-    let before = format!("{:?}\n{:?}\n{:?}", c.delivery, c.target, c.initiator);
+    let before = format!("{:?}\n{:?}\n{:?}", c.flow.delivery, c.target, c.initiator);
     format!(
         "slot {}, {stimulus}\n{before}\n{}",
         case.slot,

@@ -8,7 +8,7 @@ use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use bpf_call::Banks;
 use tiercel_node::programs::{ENGINE, EXCHANGE, REDELIVER, WIRE};
-use transport_common::connection::{Endpoint, Entry};
+use transport_common::connection::{Endpoint, Snapshot};
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::Direction;
@@ -42,7 +42,7 @@ const FREE: u64 = 0;
 const HELD: u64 = 1;
 
 /// A value of the connection map: the lock, then the entry. In words, because not all bytes are an entry.
-type ConnectionWords = [u64; 1 + size_of::<Entry>() / 8];
+type ConnectionWords = [u64; 1 + size_of::<Snapshot>() / 8];
 
 /// The timing wheel, in words of its alignment.
 type WheelWords = [u64; size_of::<TimingWheel<CONNECTIONS>>() / 8];
@@ -204,15 +204,16 @@ impl Kernel {
     ///
     /// # Errors
     /// If the map cannot be read, or holds no valid entry.
-    pub fn entry(&self, slot: usize) -> Result<Box<Entry>> {
+    pub fn entry(&self, slot: usize) -> Result<Box<Snapshot>> {
         let words = self.connections.get(&(slot as u32), 0)?;
-        let entry: Result<&Entry, _> = bytemuck::checked::try_from_bytes(bytemuck::cast_slice(&words[1..]));
+        let entry: Result<&Snapshot, _> =
+            bytemuck::checked::try_from_bytes(bytemuck::cast_slice(&words[1..]));
         let entry = entry.map_err(|error| anyhow::anyhow!("slot {slot} holds no valid entry: {error:?}"))?;
         Ok(Box::new(*entry))
     }
 
-    fn set_connection(&mut self, slot: usize, lock: u64, entry: &Entry) -> Result<()> {
-        let mut words: ConnectionWords = [lock; 1 + size_of::<Entry>() / 8];
+    fn set_connection(&mut self, slot: usize, lock: u64, entry: &Snapshot) -> Result<()> {
+        let mut words: ConnectionWords = [lock; 1 + size_of::<Snapshot>() / 8];
         bytemuck::cast_slice_mut(&mut words[1..]).copy_from_slice(bytemuck::bytes_of(entry));
         Ok(self.connections.set(slot as u32, words, 0)?)
     }
@@ -221,7 +222,7 @@ impl Kernel {
     ///
     /// # Errors
     /// If the map cannot be written.
-    pub fn set_entry(&mut self, slot: usize, entry: &Entry) -> Result<()> {
+    pub fn set_entry(&mut self, slot: usize, entry: &Snapshot) -> Result<()> {
         self.set_connection(slot, FREE, entry)
     }
 
@@ -240,12 +241,12 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses to run the program.
     pub fn set_next_hop(&mut self, slot: usize, request: &Endpoint, generation: u32) -> Result<u32> {
-        let mut entry: Box<Entry> = bytemuck::zeroed_box();
-        (entry.connection.endpoint, entry.connection.generation) = (*request, generation);
+        let mut entry: Box<Snapshot> = bytemuck::zeroed_box();
+        (entry.connection.flow.endpoint, entry.connection.generation) = (*request, generation);
         let page = &self.exchange.all()[0];
         page.slot.store(slot as u32, Relaxed);
         page.direction.store(Direction::NextHop as u32, Relaxed);
-        page.entry.store(*entry);
+        page.connection.store(*entry);
         Ok(self.run(Program::Exchange, &[0; 64])?.action)
     }
 

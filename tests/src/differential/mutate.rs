@@ -9,7 +9,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Service, State};
+use transport_common::connection::{Service, Snapshot, State};
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Latest, PacketFlags, Probe, Rack};
 use transport_common::queues::{
@@ -43,77 +43,78 @@ impl Case {
     fn bend_configuration(&mut self, rng: &mut StdRng) {
         let c = &mut self.entry.connection;
         match rng.random_range(0..10) {
-            0 => c.endpoint.checksum ^= 1,
-            8 => c.endpoint.protocol.0 ^= 1,
+            0 => c.flow.endpoint.checksum ^= 1,
+            8 => c.flow.endpoint.protocol.0 ^= 1,
             1 => c.target.first_rnr_code = rng.random_range(0..32),
-            2 => c.delivery.tuning.ack_request_percent = rng.random_range(0..=100),
-            3 => c.delivery.tuning.ack_request_threshold = rng.random_range(0..300),
-            4 => c.delivery.tuning.ooo_threshold = rng.random_range(0..140),
-            5 => c.delivery.tuning.max_retransmit_attempts = rng.random_range(0..4),
-            6 => c.endpoint.max_segment = rng.random_range(8..3300),
-            7 => c.delivery.tuning.ack_coalescing = Ticks(rng.random_range(0..10_000)),
+            2 => c.flow.delivery.tuning.ack_request_percent = rng.random_range(0..=100),
+            3 => c.flow.delivery.tuning.ack_request_threshold = rng.random_range(0..300),
+            4 => c.flow.delivery.tuning.ooo_threshold = rng.random_range(0..140),
+            5 => c.flow.delivery.tuning.max_retransmit_attempts = rng.random_range(0..4),
+            6 => c.flow.endpoint.max_segment = rng.random_range(8..3300),
+            7 => c.flow.delivery.tuning.ack_coalescing = Ticks(rng.random_range(0..10_000)),
             _ => {
                 // All owners got the same value.
                 c.initiator.ordered ^= 1;
                 c.target.ordered ^= 1;
                 c.responder.ordered ^= 1;
-                c.delivery.tuning.ordered ^= 1;
+                c.flow.delivery.tuning.ordered ^= 1;
             }
         }
     }
 
     fn bend_security(&mut self, rng: &mut StdRng) {
-        let c = &mut self.entry.connection;
+        let Snapshot { connection: c, cold, .. } = &mut *self.entry;
+        let (security, clock) = (&mut c.flow.security, &mut cold.clock);
         match rng.random_range(0..15) {
-            12 => c.security.inner_version = [0, 4, 6][rng.random_range(0..3)],
+            12 => security.inner_version = [0, 4, 6][rng.random_range(0..3)],
             13 => {
-                let tunnel = &mut c.security.tunnel;
+                let tunnel = &mut cold.tunnel;
                 let address = if rng.random() { &mut tunnel.local } else { &mut tunnel.peer };
                 address[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64);
             }
             0 => c.state = [State::Closed, State::Open, State::Fatal, State::Closing][rng.random_range(0..4)],
-            1 => c.security.rx_spi.0 ^= rng.random_range(0..2),
-            2 => c.security.remote_time_known ^= 1,
+            1 => security.rx_spi.0 ^= rng.random_range(0..2),
+            2 => security.remote_time_known ^= 1,
             3 => {
                 let step = PicosecondSpan(rng.random_range(0..1 << 40));
-                c.security.remote_time = c.security.remote_time.after(step);
+                security.remote_time = security.remote_time.after(step);
             }
-            4 => c.endpoint.local_function ^= 1,
-            5 => c.endpoint.local_cid.0 ^= 1 << rng.random_range(8..24),
-            6 => c.security.peer[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64),
+            4 => c.flow.endpoint.local_function ^= 1,
+            5 => c.flow.endpoint.local_cid.0 ^= 1 << rng.random_range(8..24),
+            6 => security.peer[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64),
             // By less than the margin, by about the margin, or by any amount.
             7 | 8 => {
                 let lead = PicosecondSpan(up_to_a_power(rng, 20..64));
-                let known = c.security.clock_lead;
-                c.security.clock_lead = if rng.random() { known.plus(lead) } else { known.minus(lead) };
+                let known = clock.lead;
+                clock.lead = if rng.random() { known.plus(lead) } else { known.minus(lead) };
             }
-            9 => c.security.clock_seen = Picoseconds(0),
+            9 => clock.seen = Picoseconds(0),
             // A pause, or a round that has just ended.
-            10 if c.security.clock_seen.0 != 0 => {
+            10 if clock.seen.0 != 0 => {
                 let ago =
                     PicosecondSpan(up_to_a_power(rng, 20..45) >> Ticks::PICOS_SHIFT << Ticks::PICOS_SHIFT);
-                c.security.clock_round = c.security.clock_round.before(ago);
+                clock.round = clock.round.before(ago);
                 if rng.random() {
-                    c.security.clock_seen = c.security.clock_round;
+                    clock.seen = clock.round;
                 }
             }
-            11 => c.security.clock_step = rng.random::<i64>() >> rng.random_range(0..64),
+            11 => clock.step = rng.random::<i64>() >> rng.random_range(0..64),
             // The next IV is the one after it, whatever the clock shows (D-12).
-            _ => c.security.last_iv = c.security.last_iv.after(PicosecondSpan(1 << 50)),
+            _ => security.last_iv = security.last_iv.after(PicosecondSpan(1 << 50)),
         }
     }
 
     fn bend_windows(&mut self, rng: &mut StdRng) {
         let c = &mut self.entry.connection;
         match rng.random_range(0..7_usize) {
-            0 => c.congestion.fcwnd = Fcwnd(rng.random_range(1..300 << 10)),
-            1 => c.congestion.ncwnd = rng.random_range(1..300),
-            2 => c.congestion.rto = Ticks(rng.random_range(1..1 << 24)),
+            0 => c.flow.congestion.fcwnd = Fcwnd(rng.random_range(1..300 << 10)),
+            1 => c.flow.congestion.ncwnd = rng.random_range(1..300),
+            2 => c.flow.congestion.rto = Ticks(rng.random_range(1..1 << 24)),
             window @ 3..5 => {
-                let tx = &mut c.delivery.lanes[window - 3].tx;
+                let tx = &mut c.flow.delivery.lanes[window - 3].tx;
                 tx.size = rng.random_range(1..=[128, 64][window - 3]).max(tx.in_flight());
             }
-            window => c.delivery.lanes[window - 5].rx.own ^= 1,
+            window => c.flow.delivery.lanes[window - 5].rx.own ^= 1,
         }
     }
 
@@ -123,7 +124,7 @@ impl Case {
         let (c, tables) = (&mut entry.connection, &mut entry.tables);
         let request = rng.random_bool(0.3);
         let window = usize::from(request);
-        let (window, packets) = (&mut c.delivery.lanes[window].tx, &mut tables.delivery.packets[window]);
+        let (window, packets) = (&mut c.flow.delivery.lanes[window].tx, &mut tables.delivery.packets[window]);
         let mask = Bitmap128::from_words([rng.random(), rng.random()]);
         let mut chosen = window.timed().and(mask);
         let stroke = rng.random_range(0..5);
@@ -149,10 +150,10 @@ impl Case {
     fn bend_rack(&mut self, rng: &mut StdRng) {
         let Self { entry, .. } = self;
         let (c, tables) = (&mut entry.connection, &mut entry.tables);
-        c.delivery.tuning.rack_tlp = 1;
-        let last = c.delivery.ack.report.t2;
-        let in_flight = [0, 1].map(|window| c.delivery.lanes[window].tx.in_flight());
-        let [data, request] = [0, 1].map(|window| c.delivery.lanes[window].tx.base);
+        c.flow.delivery.tuning.rack_tlp = 1;
+        let last = c.flow.delivery.ack.report.t2;
+        let in_flight = [0, 1].map(|window| c.flow.delivery.lanes[window].tx.in_flight());
+        let [data, request] = [0, 1].map(|window| c.flow.delivery.lanes[window].tx.base);
         let known = Bitmap128::from_words([rng.random(), rng.random()]);
         let latest = [Latest::None, Latest::Data, Latest::Request][rng.random_range(0..3)];
         let probe =
@@ -172,14 +173,14 @@ impl Case {
             news: 0,
         };
         if rng.random() {
-            c.delivery.retransmit = Deadline::at(last);
+            c.flow.delivery.retransmit = Deadline::at(last);
         }
     }
 
     /// Lets the last ACK and the last resource NACK be recent, for so long that the case ends before.
     fn bend_acknowledging(&mut self) {
         let Self { entry, .. } = self;
-        let delivery = &mut entry.connection.delivery;
+        let delivery = &mut entry.connection.flow.delivery;
         delivery.tuning.ack_coalescing = Ticks(1 << 20);
         delivery.ack.sent = delivery.ack.report.t2;
         entry.tables.delivery.nack.resource = delivery.ack.report.t2;
@@ -188,11 +189,11 @@ impl Case {
     fn bend_timers(&mut self, rng: &mut StdRng) {
         let taken = self.taken;
         let c = &mut self.entry.connection;
-        let past = Deadline::at(c.delivery.ack.report.t2);
-        let pending = &mut c.delivery.ack.pending;
+        let past = Deadline::at(c.flow.delivery.ack.report.t2);
+        let pending = &mut c.flow.delivery.ack.pending;
         let deadlines = [
-            &mut c.delivery.retransmit,
-            &mut c.delivery.ack.coalescing,
+            &mut c.flow.delivery.retransmit,
+            &mut c.flow.delivery.ack.coalescing,
             &mut c.target.rnr_timer,
             &mut c.initiator.timer,
             &mut c.service.filed,

@@ -2,7 +2,7 @@
 //! reconstructed from what it wrote.
 
 use transport_common::congestion::nic_time::NicTime;
-use transport_common::connection::{Entry, Service};
+use transport_common::connection::{Service, Snapshot};
 use transport_common::packet_delivery::{PacketFlags, PathClock};
 use transport_common::transaction::RequestState;
 use transport_common::units::{Deadline, FalconTime, InterPacketGap, PicosecondSpan, Picoseconds, Ticks};
@@ -29,21 +29,22 @@ impl Case {
         let then = core::mem::replace(&mut self.taken, now);
         let shift = now.ticks().0.wrapping_sub(then.ticks().0);
         let c = &mut self.entry.connection;
-        c.security.last_iv = c.security.last_iv.after(now.since(then));
+        c.flow.security.last_iv = c.flow.security.last_iv.after(now.since(then));
         // The peer's clock stays the same, while the card's clock moves.
         let moved = on_tick(now).since(on_tick(then));
-        if c.security.clock_seen.0 != 0 {
-            c.security.clock_seen = c.security.clock_seen.after(moved);
-            c.security.clock_round = c.security.clock_round.after(moved);
-            c.security.clock_lead = c.security.clock_lead.minus(moved);
+        let clock = &mut self.entry.cold.clock;
+        if clock.seen.0 != 0 {
+            clock.seen = clock.seen.after(moved);
+            clock.round = clock.round.after(moved);
+            clock.lead = clock.lead.minus(moved);
         }
         let deadlines = [
-            &mut c.delivery.retransmit,
-            &mut c.delivery.ack.coalescing,
+            &mut c.flow.delivery.retransmit,
+            &mut c.flow.delivery.ack.coalescing,
             &mut c.target.rnr_timer,
             &mut c.initiator.timer,
             &mut c.service.filed,
-            &mut c.congestion.pacing,
+            &mut c.flow.congestion.pacing,
         ];
         for deadline in deadlines {
             if let Some(time) = deadline.time() {
@@ -54,18 +55,18 @@ impl Case {
             let moved = Service::coarse(now).wrapping_sub(Service::coarse(then));
             c.service.since = c.service.since.wrapping_add(moved);
         }
-        let ack = &mut c.delivery.ack;
+        let ack = &mut c.flow.delivery.ack;
         // An ACK that says nothing new waits until `again`, unless that is less than a coalescing time away.
-        let coalescing = c.delivery.tuning.ack_coalescing.0;
-        let with_rack = c.delivery.tuning.rack_tlp != 0;
-        let apart = c.delivery.tuning.repeat_interval().0;
+        let coalescing = c.flow.delivery.tuning.ack_coalescing.0;
+        let with_rack = c.flow.delivery.tuning.rack_tlp != 0;
+        let apart = c.flow.delivery.tuning.repeat_interval().0;
         let again = clear(ack.sent.0.wrapping_add(shift).wrapping_add(apart), now.ticks());
         let soon = clear(again.wrapping_sub(coalescing), now.ticks());
         let soon = if soon == again.wrapping_sub(coalescing) { soon } else { far_ahead(now.ticks()) };
         ack.sent.0 = soon.wrapping_add(coalescing).wrapping_sub(apart);
         let t2 = &mut ack.report.t2;
         t2.0 = t2.0.wrapping_add(shift);
-        let congestion = &mut c.congestion;
+        let congestion = &mut c.flow.congestion;
         congestion.last_departure = congestion.last_departure.after(now.since(then));
         // A paced packet is due at a time of its own, independent of the timer.
         let due = congestion.last_departure.after(congestion.inter_packet_gap.as_picos()).ticks().0;
@@ -75,8 +76,8 @@ impl Case {
         for time in [&mut congestion.last_event, &mut congestion.delays_since] {
             time.0 = time.0.wrapping_add(shift);
         }
-        let (rto, timeout) = (c.congestion.rto.0, c.initiator.timeout.0);
-        let min_rtt = c.congestion.times(now.ticks()).min_rtt.0;
+        let (rto, timeout) = (c.flow.congestion.rto.0, c.initiator.timeout.0);
+        let min_rtt = c.flow.congestion.times(now.ticks()).min_rtt.0;
         let tables = &mut self.entry.tables;
         let rack = &mut tables.delivery.rack;
         rack.sent.0 = rack.sent.0.wrapping_add(shift);
@@ -187,41 +188,42 @@ impl Bracket {
 
     /// Returns the reading that turned `before` into `after`. It is exact if a packet was sent, and exact to
     /// the tick if something else shows it. Otherwise there is none, and then it does not matter.
-    pub(super) fn reading(self, before: &Entry, after: &Entry, stimulus: &Stimulus) -> Option<Reading> {
+    pub(super) fn reading(self, before: &Snapshot, after: &Snapshot, stimulus: &Stimulus) -> Option<Reading> {
         let (b, a) = (&before.connection, &after.connection);
-        let iv = a.security.last_iv;
-        if iv != b.security.last_iv && self.contains(iv) {
+        let iv = a.flow.security.last_iv;
+        if iv != b.flow.security.last_iv && self.contains(iv) {
             return Some(Reading { time: iv, exact: true });
         }
-        let departure = a.congestion.last_departure;
-        let since = departure.since(b.congestion.last_departure).0;
+        let departure = a.flow.congestion.last_departure;
+        let since = departure.since(b.flow.congestion.last_departure).0;
         // A packet that waited may be booked for the time at which it was due, whole gaps after the last packet.
-        let booked_as_due = b.congestion.waited != 0 && since.is_multiple_of(InterPacketGap::UNIT.0);
+        let booked_as_due = b.flow.congestion.waited != 0 && since.is_multiple_of(InterPacketGap::UNIT.0);
         if since != 0 && !booked_as_due && self.contains(departure) {
             return Some(Reading { time: departure, exact: true });
         }
         let mut traces = Vec::new();
-        if a.security.clock_seen != b.security.clock_seen {
+        let seen = after.cold.clock.seen;
+        if seen != before.cold.clock.seen {
             // Stored as the tick after the reading.
-            traces.push(a.security.clock_seen.ticks().0.wrapping_sub(1));
+            traces.push(seen.ticks().0.wrapping_sub(1));
         }
-        if a.congestion.last_event != b.congestion.last_event {
-            traces.push(a.congestion.last_event.0);
+        if a.flow.congestion.last_event != b.flow.congestion.last_event {
+            traces.push(a.flow.congestion.last_event.0);
         }
-        let (t2, told) = (a.delivery.ack.report.t2, b.delivery.ack.report.t2);
+        let (t2, told) = (a.flow.delivery.ack.report.t2, b.flow.delivery.ack.report.t2);
         if t2 != told {
             traces.push(t2.0);
         }
         if let Stimulus::Frame(frame) = stimulus
             && let Some(t1) = acknowledgement_t1(frame).and_then(|at| word(frame, at))
         {
-            if a.congestion.delays != b.congestion.delays {
+            if a.flow.congestion.delays != b.flow.congestion.delays {
                 // The delay is known modulo 2^24, and the bracket is much shorter than that.
                 let first = self.first.ticks().0;
-                let shown = t1.wrapping_add(a.congestion.delays[0].last.0);
+                let shown = t1.wrapping_add(a.flow.congestion.delays[0].last.0);
                 traces.push(first.wrapping_add(shown.wrapping_sub(first) & NicTime::MASK));
             }
-            traces.push(t1.wrapping_add(a.congestion.rtt.0));
+            traces.push(t1.wrapping_add(a.flow.congestion.rtt.0));
         }
         traces.extend(last_sent(before, after));
         let timeout = a.initiator.timeout.0;
@@ -245,7 +247,12 @@ impl Bracket {
     /// Returns the reading of the first step of a redelivery, which shows in the initiator, in the transactions that began to
     /// wait and in the packets whose timers it restarted. The second step changes none of these, but for the packet that it
     /// sends.
-    pub(super) fn first_step(self, before: &Entry, after: &Entry, second: Reading) -> Option<Picoseconds> {
+    pub(super) fn first_step(
+        self,
+        before: &Snapshot,
+        after: &Snapshot,
+        second: Reading,
+    ) -> Option<Picoseconds> {
         let timeout = after.connection.initiator.timeout.0;
         let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
         let armed = new.time().filter(|_| old != new).map(|time| [time.0.wrapping_sub(timeout), time.0]);
@@ -256,34 +263,38 @@ impl Bracket {
 }
 
 /// Returns since when each transaction waits for which that has changed.
-fn stamped<'e>(before: &'e Entry, after: &'e Entry) -> impl Iterator<Item = u32> {
+fn stamped<'e>(before: &'e Snapshot, after: &'e Snapshot) -> impl Iterator<Item = u32> {
     let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
     transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since.0)
 }
 
 /// Returns when each packet was sent last for which that has changed.
-fn last_sent<'e>(before: &'e Entry, after: &'e Entry) -> impl Iterator<Item = u32> {
+fn last_sent<'e>(before: &'e Snapshot, after: &'e Snapshot) -> impl Iterator<Item = u32> {
     let [old, new] = [before, after].map(|entry| entry.tables.delivery.packets.as_flattened());
     let changed = old.iter().zip(new).filter(|(old, new)| old.last_sent != new.last_sent);
     changed.map(|(_, new)| new.last_sent.0)
 }
 
 /// Returns the reading according to newly set timers.
-fn timer_traces(before: &Entry, after: &Entry) -> impl Iterator<Item = u32> {
+fn timer_traces(before: &Snapshot, after: &Snapshot) -> impl Iterator<Item = u32> {
     let (b, a) = (&before.connection, &after.connection);
     // A probe waits for two round trips, and for the coalescing time if it is of the only packet in flight.
-    let in_flight: u32 = a.delivery.lanes.iter().map(|lane| lane.tx.in_flight()).sum();
-    let coalescing = if in_flight == 1 { a.delivery.tuning.ack_coalescing.0 } else { 0 };
-    let smoothed = a.congestion.times(FalconTime(0)).smoothed_rtt.0;
+    let in_flight: u32 = a.flow.delivery.lanes.iter().map(|lane| lane.tx.in_flight()).sum();
+    let coalescing = if in_flight == 1 { a.flow.delivery.tuning.ack_coalescing.0 } else { 0 };
+    let smoothed = a.flow.congestion.times(FalconTime(0)).smoothed_rtt.0;
     let [old, new] = [before, after].map(|entry| entry.tables.delivery.rack.probe_at);
     let candidates = [
         (old, new, smoothed.saturating_mul(2).saturating_add(coalescing)),
-        (b.delivery.ack.coalescing, a.delivery.ack.coalescing, a.delivery.tuning.ack_coalescing.0),
-        (Deadline::at(b.delivery.ack.sent), Deadline::at(a.delivery.ack.sent), 0),
+        (
+            b.flow.delivery.ack.coalescing,
+            a.flow.delivery.ack.coalescing,
+            a.flow.delivery.tuning.ack_coalescing.0,
+        ),
+        (Deadline::at(b.flow.delivery.ack.sent), Deadline::at(a.flow.delivery.ack.sent), 0),
         (b.target.rnr_timer, a.target.rnr_timer, rnr_timeout(a.target.first_rnr_code).0),
         (b.initiator.timer, a.initiator.timer, a.initiator.timeout.0),
         (b.initiator.timer, a.initiator.timer, 0),
-        (b.delivery.retransmit, a.delivery.retransmit, a.congestion.rto.0),
+        (b.flow.delivery.retransmit, a.flow.delivery.retransmit, a.flow.congestion.rto.0),
     ];
     candidates
         .into_iter()
@@ -314,12 +325,12 @@ mod tests {
 
     use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 
-    use super::{Bracket, CLEAR_AHEAD, CLEAR_BEHIND, Entry, FalconTime, Reading, clear_of_all};
+    use super::{Bracket, CLEAR_AHEAD, CLEAR_BEHIND, Snapshot, FalconTime, Reading, clear_of_all};
 
     /// The timer of the initiator runs already, so it does not show when the request began to wait.
     #[test]
     fn a_request_that_begins_to_wait_shows_the_first_step() {
-        let before: Box<Entry> = bytemuck::zeroed_box();
+        let before: Box<Snapshot> = bytemuck::zeroed_box();
         let mut after = before.clone();
         let at = |tick: u64| Picoseconds(tick << Ticks::PICOS_SHIFT);
         let bracket = Bracket { first: at(1_000_000), last: at(1_000_100) };

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use host_nic::testbed::{connection, node};
 use host_nic::{HostConfig, HostNic};
 use tiercel_node::programs::{ENGINE, REDELIVER, WIRE};
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::shard::NodePage;
@@ -73,7 +73,7 @@ impl Card {
         };
         let locked = self.machine.value("CONNECTIONS", SLOT as u32)?;
         put(locked, &0_u64.to_ne_bytes());
-        put(locked + 8, bytemuck::bytes_of::<Entry>(&case.entry));
+        put(locked + 8, bytemuck::bytes_of::<Snapshot>(&case.entry));
         put(self.machine.value("QUEUE_PAIRS", SLOT as u32)?, &bytes(&case.queues));
         put(self.machine.value("REGIONS", 0)?, bytemuck::cast_slice(&case.regions[..]));
         let page = self.machine.value("NODE", 0)?;

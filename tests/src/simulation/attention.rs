@@ -15,7 +15,7 @@ use super::ledger::is_full;
 fn has_receive(nic: &HostNic, slot: usize) -> bool {
     let c = &nic.entry(slot).connection;
     let posted = nic.queue_pair(slot).receive_producer.load(Relaxed);
-    !c.endpoint.protocol.is_block() && posted != c.responder.receive_next
+    !c.flow.endpoint.protocol.is_block() && posted != c.responder.receive_next
 }
 
 /// Whether a push waits although a receive is posted, because the completion queue has no place.
@@ -41,14 +41,14 @@ pub(super) fn check(nic: &mut HostNic, slot: usize, one_engine: bool) {
     if c.state != State::Open {
         return;
     }
-    assert_eq!(c.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
-    if c.congestion.pacing.is_armed() {
+    assert_eq!(c.flow.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
+    if c.flow.congestion.pacing.is_armed() {
         return; // the waiting packet may wait for its departure time
     }
     let response = &entry.tables.responses[c.target.response_next as usize % 128];
     let waits = c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
-    let (request, data) = (&c.delivery.request().tx, &c.delivery.data().tx);
-    let gate = data.may_send_response(c.congestion.gate());
+    let (request, data) = (&c.flow.delivery.request().tx, &c.flow.delivery.data().tx);
+    let gate = data.may_send_response(c.flow.congestion.gate());
     let behind = !data.retransmit.and(data.pull_data).is_zero();
     assert!(!waits || !gate || behind, "a response could leave and nobody sends it (F-8.3-2)");
     let next = entry.tables.requests[c.target.nrsn.0 as usize % TRANSACTIONS];

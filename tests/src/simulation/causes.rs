@@ -15,7 +15,7 @@ mod told;
 use bitflags::bitflags;
 use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::settings::Placement;
-use transport_common::connection::{Entry, Service, State, Statistics};
+use transport_common::connection::{Service, Snapshot, State, Statistics};
 use transport_common::packet_delivery::{
     PACKETS, PacketFlags, PacketTables, Rack, TransmitWindow, TxPacket, Window,
 };
@@ -117,7 +117,7 @@ pub(super) struct Causes {
 
 /// A step, as the account sees it.
 struct Look<'a> {
-    entry: &'a Entry,
+    entry: &'a Snapshot,
     /// The timers of no step that was made since the last check went by a later time.
     now: FalconTime,
     counts: Counts,
@@ -130,14 +130,14 @@ struct Look<'a> {
 
 impl Causes {
     /// Begins an account of a connection that is open.
-    pub(super) fn of(entry: &Entry) -> Self {
+    pub(super) fn of(entry: &Snapshot) -> Self {
         let c = &entry.connection;
         Self {
             generation: c.generation,
-            transmit: c.delivery.lanes.map(|lane| lane.tx),
+            transmit: c.flow.delivery.lanes.map(|lane| lane.tx),
             packets: Box::new(entry.tables.delivery.packets),
             rack: entry.tables.delivery.rack,
-            rto: c.congestion.rto,
+            rto: c.flow.congestion.rto,
             service: c.service,
             counts: Counts::of(&entry.tables.statistics),
             drops: entry.tables.statistics.refused,
@@ -150,12 +150,12 @@ impl Causes {
     }
 
     /// Whether it is the account of this connection, and the connection can still send.
-    pub(super) fn is_of(&self, entry: &Entry) -> bool {
+    pub(super) fn is_of(&self, entry: &Snapshot) -> bool {
         self.generation == entry.connection.generation && entry.connection.state == State::Open
     }
 
     /// Notes what the security check has refused so far.
-    pub(super) const fn note_refusals(&mut self, entry: &Entry) {
+    pub(super) const fn note_refusals(&mut self, entry: &Snapshot) {
         self.drops = entry.tables.statistics.refused;
     }
 
@@ -167,7 +167,7 @@ impl Causes {
     /// must be; the message names the clause.
     pub(super) fn look(
         &mut self,
-        entry: &Entry,
+        entry: &Snapshot,
         arrived: Option<&Arrived>,
         placement: u32,
         now: Picoseconds,
@@ -177,8 +177,8 @@ impl Causes {
         let counts = Counts::of(&entry.tables.statistics);
         // A result that comes from the queues is applied before the timers, one of the datapath after them.
         let from_queues = placement == Placement::User as u32;
-        let rto = if from_queues { c.congestion.rto } else { self.rto };
-        let with_rack = c.delivery.tuning.rack_tlp != 0;
+        let rto = if from_queues { c.flow.congestion.rto } else { self.rto };
+        let with_rack = c.flow.delivery.tuning.rack_tlp != 0;
         let refused = entry.tables.statistics.refused != self.drops;
         let look = Look { entry, now, counts: counts.since(self.counts), refused, rto, with_rack };
         let due = self.must_be_told(&look, arrived);
@@ -192,8 +192,8 @@ impl Causes {
             sent = sent.or(one);
         }
         let news = self.check_events(&look, placement, sent, due);
-        self.transmit = c.delivery.lanes.map(|lane| lane.tx);
-        (self.rack, self.rto, self.counts) = (entry.tables.delivery.rack, c.congestion.rto, counts);
+        self.transmit = c.flow.delivery.lanes.map(|lane| lane.tx);
+        (self.rack, self.rto, self.counts) = (entry.tables.delivery.rack, c.flow.congestion.rto, counts);
         self.service = c.service;
         self.note_refusals(entry);
         news
@@ -202,7 +202,7 @@ impl Causes {
     /// Looks at the packets of a window. Returns why the one was sent that was sent again.
     fn look_at(&mut self, look: &Look<'_>, window: Window) -> Option<Why> {
         let w = window as usize;
-        let (old, new) = (self.transmit[w], look.entry.connection.delivery.lanes[w].tx);
+        let (old, new) = (self.transmit[w], look.entry.connection.flow.delivery.lanes[w].tx);
         let table = &look.entry.tables.delivery.packets[w];
         let calm = |w: &TransmitWindow| w.retransmit.is_zero() && w.not_ready.is_zero();
         let mut sent = None;
@@ -341,7 +341,7 @@ impl Causes {
     fn note_news(&mut self, look: &Look<'_>) {
         let rack = &look.entry.tables.delivery.rack;
         for w in 0..2 {
-            let (old, new) = (self.transmit[w], look.entry.connection.delivery.lanes[w].tx);
+            let (old, new) = (self.transmit[w], look.entry.connection.flow.delivery.lanes[w].tx);
             let moved = new.base.distance_from(old.base);
             let known = |rack: &Rack, tx: &TransmitWindow| match w {
                 0 => received(rack, tx).or(tx.acknowledged),

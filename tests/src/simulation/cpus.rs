@@ -14,7 +14,7 @@ use fabric_model::Time;
 use host_nic::{FrameAtHand, HostNic, HostPlatform, Reach, Remote};
 use rand::Rng;
 use rand::rngs::StdRng;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 
 use super::causes::Arrived;
@@ -76,7 +76,7 @@ struct Cpu<'y> {
     /// The connection that its first step was of: its slot, and how often that had been opened.
     first: Option<(u32, u32)>,
     /// A connection of a later opening, as it was when the run took its lock.
-    successor: Option<Box<Entry>>,
+    successor: Option<Box<Snapshot>>,
 }
 
 impl Reach for Cpu<'_> {
@@ -101,14 +101,14 @@ impl Reach for Cpu<'_> {
         self.frame.bytes.len() as u32
     }
 
-    fn locked(&mut self, slot: u32, entry: &Entry) {
+    fn locked(&mut self, slot: u32, entry: &Snapshot) {
         self.holds_lock = true;
         let here = (slot, entry.connection.generation);
         let first = *self.first.get_or_insert(here);
         self.successor = (first != here).then(|| Box::new(*entry));
     }
 
-    fn unlocks(&mut self, entry: &Entry) {
+    fn unlocks(&mut self, entry: &Snapshot) {
         let Some(before) = self.successor.take() else { return };
         assert!(
             *before == *entry,

@@ -4,7 +4,7 @@
 mod tests;
 
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Connection, Entry, RESPONSES, State, TRANSACTIONS, Tables};
+use transport_common::connection::{Connection, RESPONSES, Snapshot, State, TRANSACTIONS, Tables};
 use transport_common::ids::Rsn;
 use transport_common::packet_delivery::{PacketFlags, ReceiveWindow, TransmitWindow, TxPacket, Window};
 use transport_common::transaction::{NO_CELL, PULL_CREDITS, RequestState, ResponseState, TransactionState};
@@ -23,12 +23,12 @@ const _: () = assert!(
 ///
 /// # Panics
 /// If an invariant is broken; the message names the clause.
-pub fn check(entry: &Entry) {
+pub fn check(entry: &Snapshot) {
     let c = &entry.connection;
     if c.state != State::Open {
         return;
     }
-    let (request, data) = (c.delivery.request(), c.delivery.data());
+    let (request, data) = (c.flow.delivery.request(), c.flow.delivery.data());
     let packets = |window: Window| &entry.tables.delivery.packets[window as usize];
     transmit(&request.tx, packets(Window::Request), 64, "request");
     transmit(&data.tx, packets(Window::Data), 128, "data");
@@ -141,7 +141,7 @@ fn responses(c: &Connection, tables: &Tables) {
         in_ring += u32::from(state == ResponseState::Sent);
     }
     assert_eq!(not_free, all, "F-8.5.1-3: a response of the ring is free");
-    let w = &c.delivery.data().tx;
+    let w = &c.flow.delivery.data().tx;
     let mut seen = [false; RESPONSES];
     for offset in bits(w.pull_data.and_not(w.acknowledged)) {
         let packet = packet(w, &tables.delivery.packets[Window::Data as usize], offset);
@@ -157,7 +157,7 @@ fn responses(c: &Connection, tables: &Tables) {
 /// Checks the peer's requests that are not finished, and the data window that waits for them.
 fn requests(c: &Connection, tables: &Tables) {
     let ordered = c.target.ordered != 0;
-    let data = &c.delivery.data().rx;
+    let data = &c.flow.delivery.data().rx;
     let mut held = 0;
     let mut any_in_rnr = false;
     let mut unfinished = Bitmap128::ZERO;
@@ -182,7 +182,7 @@ fn requests(c: &Connection, tables: &Tables) {
                     "key {key}: nobody offers it again (D-43)"
                 );
                 assert!(
-                    !pull || request.state == RequestState::Held || c.endpoint.protocol.is_block(),
+                    !pull || request.state == RequestState::Held || c.flow.endpoint.protocol.is_block(),
                     "RDMA is always ready for a pull"
                 );
             }
@@ -240,7 +240,7 @@ fn transactions(c: &Connection, tables: &Tables) {
         assert!(i.ordered == 0 || n < sent, "F-9.1.3-2: sent in RSN order, released + {n} of {sent}");
     }
     // An answer gives its credit back when the peer knows that it arrived.
-    let answers = c.delivery.data().rx.answers.count_ones() as usize;
+    let answers = c.flow.delivery.data().rx.answers.count_ones() as usize;
     assert_eq!(usize::from(i.open_pulls), open_pulls + answers, "pulls that hold a credit");
     assert!(i.open_pulls <= PULL_CREDITS, "F-8.5.3.1-1: pulls the target has responses for");
     // If the table is full of transactions that are reported and not released, BRSN has no entry of its own.
@@ -263,9 +263,9 @@ fn transactions(c: &Connection, tables: &Tables) {
 
 /// Checks that everything that waits for a time has a running timer.
 fn timers(c: &Connection, tables: &Tables) {
-    for lane in &c.delivery.lanes {
+    for lane in &c.flow.delivery.lanes {
         assert!(
-            lane.tx.timed().is_zero() || c.delivery.retransmit.is_armed(),
+            lane.tx.timed().is_zero() || c.flow.delivery.retransmit.is_armed(),
             "F-9.1.1-11: a packet whose timer does not run"
         );
     }
@@ -276,8 +276,8 @@ fn timers(c: &Connection, tables: &Tables) {
 
 /// Returns all deadlines of a connection except the one with which it is filed.
 pub(super) const fn deadlines(c: &Connection) -> [Deadline; 5] {
-    let (ack, retransmit) = (c.delivery.ack.coalescing, c.delivery.retransmit);
-    [ack, retransmit, c.initiator.timer, c.target.rnr_timer, c.congestion.pacing]
+    let (ack, retransmit) = (c.flow.delivery.ack.coalescing, c.flow.delivery.retransmit);
+    [ack, retransmit, c.initiator.timer, c.target.rnr_timer, c.flow.congestion.pacing]
 }
 
 /// Checks that an entry has its initial state again, except for its sequence numbers, so that every resource
@@ -285,9 +285,9 @@ pub(super) const fn deadlines(c: &Connection) -> [Deadline; 5] {
 ///
 /// # Panics
 /// If it has not; the message says what is left.
-pub fn check_idle(entry: &Entry) {
+pub fn check_idle(entry: &Snapshot) {
     let c = &entry.connection;
-    let (request, data) = (c.delivery.request(), c.delivery.data());
+    let (request, data) = (c.flow.delivery.request(), c.flow.delivery.data());
     for (window, name) in [(&request.tx, "request"), (&data.tx, "data")] {
         assert_eq!(window.in_flight(), 0, "F-11-1: packets left in the {name} window");
         assert_eq!(window.outstanding_requests, 0, "{name}: RORC or DORC");
@@ -305,5 +305,5 @@ pub fn check_idle(entry: &Entry) {
     let free = |state: TransactionState| state == TransactionState::Submitted;
     assert!(entry.tables.transactions.iter().all(|t| free(t.state)), "transactions left");
     assert!(deadlines(c).iter().all(|deadline| !deadline.is_armed()), "timers left running");
-    assert_eq!(c.delivery.ack.pending, 0, "an acknowledgement was not sent");
+    assert_eq!(c.flow.delivery.ack.pending, 0, "an acknowledgement was not sent");
 }

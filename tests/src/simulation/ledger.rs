@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use host_nic::HostNic;
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Entry, State};
+use transport_common::connection::{Snapshot, State};
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{PACKETS, PacketFlags, ReceiveWindow, Window};
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Verb, WorkFlags};
@@ -71,7 +71,13 @@ impl Ledger {
     /// # Panics
     /// If a transaction ends a second time or is forgotten before it has ended, or if a receive is consumed out of turn or
     /// without a completion.
-    pub(super) fn look(&mut self, queues: &QueuePair, entry: &Entry, own: &Flow, peers: &Flow) -> Vec<u32> {
+    pub(super) fn look(
+        &mut self,
+        queues: &QueuePair,
+        entry: &Snapshot,
+        own: &Flow,
+        peers: &Flow,
+    ) -> Vec<u32> {
         let mut lost = vec![];
         while let Some(completion) = queues.completion_queue().get(self.seen) {
             self.seen = self.seen.wrapping_add(1);
@@ -128,13 +134,13 @@ impl Ledger {
     pub(super) fn check_acknowledged(
         &self,
         before: &ReceiveWindow,
-        target: (&HostNic, &Entry),
-        sender: &Entry,
+        target: (&HostNic, &Snapshot),
+        sender: &Snapshot,
         flow: &Flow,
     ) {
         let (nic, entry) = target;
-        let sent = &sender.connection.delivery.data().tx;
-        for psn in newly_acknowledged(before, &entry.connection.delivery.data().rx) {
+        let sent = &sender.connection.flow.delivery.data().tx;
+        for psn in newly_acknowledged(before, &entry.connection.flow.delivery.data().rx) {
             if psn.distance_from(sent.base) >= sent.in_flight() {
                 continue; // the sender has given up meanwhile
             }

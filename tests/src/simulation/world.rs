@@ -444,7 +444,7 @@ impl World {
             }
             if rng.random_bool(0.05) {
                 // Windows may change at any time, with any placement.
-                let congestion = &mut host.nic.entry_mut(slot).connection.congestion;
+                let congestion = &mut host.nic.entry_mut(slot).connection.flow.congestion;
                 congestion.fcwnd = Fcwnd(scale(rng, 100, 256 << 10) as u32);
                 congestion.ncwnd = scale(rng, 1, 256) as u32;
                 host.nic.ring(slot);
@@ -469,7 +469,7 @@ impl World {
             while let Some(mut completion) = host.nic.poll_completion(slot) {
                 // The oracle knows operations, not slots.
                 let named = core::mem::take(&mut completion.queue_pair);
-                assert_eq!(named, host.nic.entry(slot).connection.endpoint.local_cid, "{completion:?}");
+                assert_eq!(named, host.nic.entry(slot).connection.flow.endpoint.local_cid, "{completion:?}");
                 self.doings += 1;
                 match completion.opcode {
                     // It may be of anything.

@@ -2,14 +2,17 @@
 //! transactions and responses, measurements go to congestion control.
 
 use super::application::Application;
-use super::{Entry, Output};
+use super::{Flow, Output, Parts, Snapshot, Statistics, TRANSACTIONS, Whole};
 use crate::congestion::control::Congestion;
+use crate::congestion::settings::Settings;
 use crate::counters::Counter;
 use crate::packet_delivery::{
-    self, Acknowledgement, Context, Delivery, Explicit, Found, NackVerdict, Round, TxPacket, Window,
+    self, Acknowledgement, Context, Delivery, DeliveryTables, Explicit, Found, NackVerdict, Round, TxPacket,
+    Window,
 };
 use crate::queues::{QueuePair, Queues};
-use crate::transaction::CompletionCode;
+use crate::transaction::{CompletionCode, Initiator, Responses, Target, Transaction};
+use crate::ulp::Answer;
 use crate::units::{FalconTime, Ticks};
 use crate::verifier::walked_once;
 use crate::wire::PacketType;
@@ -17,58 +20,93 @@ use crate::wire::packet::Packet;
 
 /// The owner of what packets carry.
 pub(super) struct Owner<'a, Q> {
-    pub(super) entry: &'a mut Entry,
+    pub(super) whole: Whole<'a>,
     pub(super) queues: &'a Q,
 }
 
-impl<Q: Queues> Context for Owner<'_, Q> {
-    type Clock = Congestion;
+impl<Q: Queues> packet_delivery::Owner for Owner<'_, Q> {
+    type Context<'c>
+        = Outstanding<'c, Q>
+    where
+        Self: 'c;
 
     #[inline(always)]
-    fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
-        let Entry { connection: c, tables, .. } = &mut *self.entry;
-        (Delivery::new(&mut c.delivery, &mut tables.delivery), &c.congestion)
+    fn context(&mut self) -> Outstanding<'_, Q> {
+        let Parts { hot, packets, transactions, responses, statistics, settings, .. } =
+            self.whole.by_ref().parts();
+        Outstanding {
+            flow: &mut hot.flow,
+            packets,
+            initiator: &mut hot.initiator,
+            transactions,
+            target: &mut hot.target,
+            responses,
+            statistics,
+            settings: &settings.in_force,
+            queues: self.queues,
+        }
     }
 
     #[inline(always)]
     fn acknowledge_lane(&mut self, ack: &Acknowledgement, window: Window) {
+        let whole = self.whole.by_ref();
         match self.queues.page() {
-            Some(page) => acknowledge_window(self.entry, ack, page, window.index() as u32),
-            None => acknowledge_recorded_window(self.entry, self.queues, ack, window),
+            Some(page) => acknowledge_window(whole.0, ack, page, window.index() as u32),
+            None => acknowledge_recorded_window(whole, self.queues, ack, window),
         }
+    }
+}
+
+/// What packets carry, and what learns that they arrived.
+pub(super) struct Outstanding<'a, Q> {
+    flow: &'a mut Flow,
+    packets: &'a mut DeliveryTables,
+    initiator: &'a mut Initiator,
+    transactions: &'a mut [Transaction; TRANSACTIONS],
+    target: &'a mut Target,
+    responses: &'a mut Responses<Answer>,
+    statistics: &'a mut Statistics,
+    settings: &'a Settings,
+    queues: &'a Q,
+}
+
+impl<Q: Queues> Context for Outstanding<'_, Q> {
+    type Clock = Congestion;
+
+    #[inline(always)]
+    fn delivery(&mut self) -> (Delivery<'_>, &Congestion) {
+        (Delivery::new(&mut self.flow.delivery, self.packets), &self.flow.congestion)
     }
 
     #[inline(always)]
     fn note_lane(&mut self, ack: &Acknowledgement, round: &Round, window: Window) {
-        note_window(self.entry, ack, round, window.index() as u32);
+        note_window(self.flow, self.packets, ack, round, window.index() as u32);
     }
 
     #[inline(always)]
     fn acknowledged(&mut self, packet: TxPacket) {
-        let Entry { connection: c, tables, .. } = &mut *self.entry;
-        c.congestion.packet_acknowledged();
+        self.flow.congestion.packet_acknowledged();
         if packet.is_response() {
-            return c.target.response_acknowledged(&mut tables.responses, packet.response);
+            return self.target.response_acknowledged(self.responses, packet.response);
         }
         let code = match packet.resync() {
             Some(code) => {
                 // The transaction may have ended before and kept its table entry only for this packet.
-                c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
+                self.initiator.pull_acknowledged(self.transactions, packet.rsn);
                 CompletionCode::of_resync(code)
             }
             None if packet.kind == PacketType::PullRequest => {
-                return c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
+                return self.initiator.pull_acknowledged(self.transactions, packet.rsn);
             }
             None => CompletionCode::Ack,
         };
         let end = (code, 0, false);
-        c.initiator.complete(&mut tables.transactions, Application(self.queues), packet.rsn, end);
+        self.initiator.complete(self.transactions, Application(self.queues), packet.rsn, end);
     }
 
     #[inline(always)]
     fn applied(&mut self) {
-        let Entry { connection: c, tables, .. } = &mut *self.entry;
-        c.initiator.flush(&mut tables.transactions, Application(self.queues));
+        self.initiator.flush(self.transactions, Application(self.queues));
     }
 }
 
@@ -81,33 +119,29 @@ pub(super) struct Reporter<'a> {
     pub(super) is_new: bool,
 }
 
-impl<Q: Queues> Explicit<Owner<'_, Q>> for Reporter<'_> {
+impl<'o, Q: Queues> Explicit<Owner<'o, Q>> for Reporter<'_> {
     #[inline(always)]
-    fn accepted(&mut self, owner: &mut Owner<'_, Q>) {
-        let Entry { connection: c, tables, .. } = &mut *owner.entry;
-        tables.statistics.acks_received += 1;
-        self.is_new = c.congestion.sample_rtt(self.packet);
+    fn accepted(&mut self, at: Outstanding<'_, Q>) {
+        at.statistics.acks_received += 1;
+        self.is_new = at.flow.congestion.sample_rtt(self.packet);
     }
 
     #[inline(always)]
-    fn refused(&mut self, owner: &mut Owner<'_, Q>, packet: TxPacket) {
+    fn refused(&mut self, at: Outstanding<'_, Q>, packet: TxPacket) {
         if !packet.is_response() {
-            let Entry { connection: c, tables, .. } = &mut *owner.entry;
-            c.initiator.remember_ulp_code(&mut tables.transactions, packet.rsn, self.packet.ulp_code);
+            at.initiator.remember_ulp_code(at.transactions, packet.rsn, self.packet.ulp_code);
         }
     }
 
     #[inline(always)]
-    fn loss_age(&self, owner: &Owner<'_, Q>, rtt: Ticks) -> Ticks {
-        let Entry { connection: c, settings, .. } = &*owner.entry;
-        c.congestion.loss_age(rtt, &settings.in_force)
+    fn loss_age(&self, at: Outstanding<'_, Q>, rtt: Ticks) -> Ticks {
+        at.flow.congestion.loss_age(rtt, at.settings)
     }
 
     #[inline(always)]
-    fn measure(&mut self, owner: &mut Owner<'_, Q>, found: Found) {
-        let Entry { connection: c, tables, settings } = &mut *owner.entry;
+    fn measure(&mut self, at: Outstanding<'_, Q>, found: Found) {
         if let Some(verdict) = found.nack {
-            tables.statistics.nacks_received += 1;
+            at.statistics.nacks_received += 1;
             match verdict {
                 NackVerdict::Ignored => self.output.report.raised.raise(Counter::NackIgnored),
                 NackVerdict::WaitsStill => self.is_new = false,
@@ -115,8 +149,8 @@ impl<Q: Queues> Explicit<Owner<'_, Q>> for Reporter<'_> {
             }
         }
         if self.is_new {
-            let at = (&settings.in_force, self.now);
-            c.congestion.on_acknowledgement(&mut self.output.event, self.packet, found.lost, at);
+            let when = (at.settings, self.now);
+            at.flow.congestion.on_acknowledgement(&mut self.output.event, self.packet, found.lost, when);
             self.output.report.delays = 1;
             self.output.report.decide = 1;
         }
@@ -126,26 +160,39 @@ impl<Q: Queues> Explicit<Owner<'_, Q>> for Reporter<'_> {
 /// A function of its own, because there are two windows.
 #[inline(never)]
 fn acknowledge_recorded_window<Q: Queues>(
-    entry: &mut Entry,
+    whole: Whole<'_>,
     queues: &Q,
     ack: &Acknowledgement,
     window: Window,
 ) {
-    packet_delivery::acknowledge_lane(&mut Owner { entry, queues }, ack, window);
+    let mut owner = Owner { whole, queues };
+    packet_delivery::acknowledge_lane(&mut packet_delivery::Owner::context(&mut owner), ack, window);
 }
 
 walked_once! {
     /// Calls [`packet_delivery::acknowledge_lane`] for the queues in the application's page.
-    fn acknowledge_window(entry: &mut Entry, ack: &Acknowledgement, queues: &QueuePair; window: u32) -> () {
-        packet_delivery::acknowledge_lane(&mut Owner { entry, queues }, ack, Window::from_index(window));
+    fn acknowledge_window(
+        connection: &mut Snapshot,
+        ack: &Acknowledgement,
+        queues: &QueuePair;
+        window: u32
+    ) -> () {
+        let mut owner = Owner { whole: connection.whole(), queues };
+        let mut context = packet_delivery::Owner::context(&mut owner);
+        packet_delivery::acknowledge_lane(&mut context, ack, Window::from_index(window));
     }
 }
 
 walked_once! {
     /// Calls [`Delivery::note_lane`].
-    fn note_window(entry: &mut Entry, ack: &Acknowledgement, round: &Round; window: u32) -> () {
-        let Entry { connection: c, tables, .. } = entry;
-        let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
-        delivery.note_lane(&c.congestion, ack, round, Window::from_index(window));
+    fn note_window(
+        flow: &mut Flow,
+        packets: &mut DeliveryTables,
+        ack: &Acknowledgement,
+        round: &Round;
+        window: u32
+    ) -> () {
+        let mut delivery = Delivery::new(&mut flow.delivery, packets);
+        delivery.note_lane(&flow.congestion, ack, round, Window::from_index(window));
     }
 }

@@ -1,23 +1,12 @@
 //! Connects a connection to its congestion control: events, results, change of path.
 
-use super::{Connection, Endpoint, Statistics, Step};
-use crate::congestion::control::Congestion;
+use super::{Flow, Statistics, Step};
 use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
-use crate::packet_delivery::PacketDelivery;
 use crate::units::Picoseconds;
 use crate::verifier::walked_once;
 
-/// Congestion control, and the parts on which its results have an effect.
-pub(super) struct Control<'a> {
-    congestion: &'a mut Congestion,
-    delivery: &'a mut PacketDelivery,
-    endpoint: &'a mut Endpoint,
-    /// The last IV. It differs from packet to packet, so it chooses a path.
-    last_iv: u64,
-}
-
-impl Control<'_> {
+impl Flow {
     /// Passes the event of the step to congestion control, at its placement.
     #[inline(always)]
     fn decide_event(
@@ -77,20 +66,9 @@ impl Control<'_> {
     fn change_path(&mut self, statistics: &mut Statistics, now: Picoseconds) {
         statistics.path_changes += 1;
         let who = (self.endpoint.peer_cid.0 as u64) << 40;
-        self.endpoint.path.change(self.last_iv ^ who ^ (now.ticks().0 as u64) << 32);
-    }
-}
-
-impl Connection {
-    /// Lends congestion control and the parts on which its results have an effect.
-    #[inline(always)]
-    pub(super) fn control(&mut self) -> Control<'_> {
-        Control {
-            congestion: &mut self.congestion,
-            delivery: &mut self.delivery,
-            endpoint: &mut self.endpoint,
-            last_iv: self.security.last_iv.0,
-        }
+        // The last IV differs from packet to packet.
+        let entropy = self.security.last_iv.0 ^ who ^ (now.ticks().0 as u64) << 32;
+        self.endpoint.path.change(entropy);
     }
 
     /// Passes the event of the step, if there is one, to congestion control.
@@ -122,7 +100,7 @@ impl Connection {
             return s.output.report.raised.raise(Counter::CongestionResultUnexpected);
         }
         s.output.outcome = s.input.outcome;
-        self.control().apply_outcome(statistics, s, settings, now);
+        self.apply_outcome(statistics, s, settings, now);
     }
 
     /// Notes a packet that had been received before. If many come, our acknowledgements are probably lost, and they
@@ -138,21 +116,21 @@ impl Connection {
         statistics.duplicates += 1;
         let threshold = settings.prepared.parameters().plb_timeout_threshold;
         if threshold != 0 && self.delivery.ack.copy_received(threshold) {
-            self.control().change_path(statistics, now);
+            self.change_path(statistics, now);
         }
     }
 }
 
 walked_once! {
-    /// Does the work of [`Connection::decide`]. Never inlined: the stack of the BPF target is too small for an algorithm
+    /// Does the work of [`Flow::decide`]. Never inlined: the stack of the BPF target is too small for an algorithm
     /// inside another step.
     fn decide_event(
-        c: &mut Connection,
+        flow: &mut Flow,
         statistics: &mut Statistics,
         s: &mut Step,
         settings: &Settings;
         now: u64
     ) -> () {
-        c.control().decide_event(statistics, s, settings, Picoseconds(now));
+        flow.decide_event(statistics, s, settings, Picoseconds(now));
     }
 }

@@ -2,21 +2,22 @@
 //! the findings of packet delivery to the transaction sublayer.
 //!
 //! [`Connection`] is what a card keeps in fast memory for every connection. [`Tables`] holds the state per
-//! outstanding packet or transaction. Both are in one map value behind one lock. Zero bytes are a valid, closed
-//! connection.
+//! outstanding packet or transaction, [`Cold`] what is rarely used. All are behind one lock, and [`Whole`] lends them to
+//! its holder. Zero bytes are a valid, closed connection.
 //!
-//! | step of [`Entry`] | when |
+//! | step of [`Whole`] | when |
 //! |---|---|
-//! | [`on_packet`](Entry::on_packet) | a packet arrived |
-//! | [`on_work_done`](Entry::on_work_done) | the work that the step requested is done, in the same lock hold |
-//! | [`on_service`](Entry::on_service) | the engine services the connection |
-//! | [`on_held`](Entry::on_held) | the payload of a held request is in a frame again |
-//! | [`not_sent`](Entry::not_sent) | a packet that was booked could not be built |
-//! | [`denied`](Entry::denied) | the local key of a request to send gives no access to its buffer |
+//! | [`on_packet`](Whole::on_packet) | a packet arrived |
+//! | [`on_work_done`](Whole::on_work_done) | the work that the step requested is done, in the same lock hold |
+//! | [`on_service`](Whole::on_service) | the engine services the connection |
+//! | [`on_held`](Whole::on_held) | the payload of a held request is in a frame again |
+//! | [`not_sent`](Whole::not_sent) | a packet that was recorded as sent could not be built |
+//! | [`denied`](Whole::denied) | the local key of a request to send gives no access to its buffer |
 
 mod acknowledgement;
 mod application;
 mod congestion;
+mod open;
 mod outgoing;
 mod parameters;
 mod path;
@@ -25,14 +26,13 @@ mod requests;
 mod sender;
 mod service;
 mod step;
+mod whole;
 
 use crate::congestion::control::Congestion;
-use crate::congestion::control::Start;
-use crate::congestion::settings::CurrentSettings;
 use crate::ids::Cid;
-use crate::packet_delivery::{DeliveryTables, Lane, PacketDelivery, ReceiveWindow, TransmitWindow, Tuning};
+use crate::packet_delivery::{DeliveryTables, PacketDelivery};
 use crate::resources::Occupancy;
-use crate::security::{Security, SecurityDrops};
+use crate::security::{PeerClock, Security, SecurityDrops, Tunnel};
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
 use crate::ulp::{Answer, Protocol, Responder};
 use crate::units::Deadline;
@@ -44,6 +44,7 @@ pub use crate::transaction::{RESPONSES, TRANSACTIONS};
 pub use parameters::{Config, Initial, Parameters};
 pub use path::Path;
 pub use step::{Input, Outgoing, Output, Report, Serviced, Step, Work, WorkDone, WorkKind};
+pub use whole::{Parts, Snapshot, Whole};
 
 /// Both ends send with this TTL or hop limit (D-14).
 pub const INITIAL_HOP_LIMIT: u8 = 255;
@@ -103,32 +104,51 @@ pub struct Service {
     pub dropping: u8,
 }
 
-/// The connection context.
+/// The packets of the connection in both directions: where they go, which ones are accepted, sent, acknowledged and lost,
+/// and how fast they may leave. It knows no transactions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
-pub struct Connection {
-    /// Life cycle.
-    pub state: State,
-    /// Counts how often the slot was opened.
-    pub generation: u32,
+pub struct Flow {
     /// The two ends.
     pub endpoint: Endpoint,
     /// SPI and replay state.
     pub security: Security,
     /// Windows, acknowledgements, retransmission.
     pub delivery: PacketDelivery,
+    /// Windows and timeouts.
+    pub congestion: Congestion,
+}
+
+/// The connection context: what nearly every step of a connection uses.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
+pub struct Connection {
+    /// Packets. It comes first: then a pointer to it is a pointer to the context, and takes no register of its own.
+    pub flow: Flow,
+    /// Life cycle.
+    pub state: State,
+    /// Counts how often the slot was opened.
+    pub generation: u32,
     /// Transactions we started.
     pub initiator: Initiator,
     /// Transactions the peer started.
     pub target: Target,
     /// State of the ULP for the peer's transactions.
     pub responder: Responder,
-    /// Windows and timeouts.
-    pub congestion: Congestion,
-    /// How full the receive pools are.
-    pub occupancy: Occupancy,
     /// State of the service by the engine.
     pub service: Service,
+}
+
+/// What a connection rarely uses, beside the context.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Cold {
+    /// Inner addresses, if packets have any.
+    pub tunnel: Tunnel,
+    /// The estimate of the peer's clock.
+    pub clock: PeerClock,
+    /// How full the receive pools are.
+    pub occupancy: Occupancy,
 }
 
 /// Counters of one connection. They are for people; the protocol does not use them.
@@ -184,6 +204,13 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Counts a Resync that takes the place of a request that was never sent.
+    #[inline(always)]
+    const fn resync_sent(&mut self) {
+        self.packets_sent += 1;
+        self.resyncs_sent += 1;
+    }
+
     /// Returns the number of copies of packets that were sent after the first. Resyncs are not among them.
     pub const fn retransmissions(&self) -> u64 {
         self.retransmitted_early + self.retransmitted_timeout + self.retransmitted_rnr + self.tail_probes
@@ -240,83 +267,6 @@ unsafe impl CheckedBitPattern for Tables {
     }
 }
 
-/// One value of the connection map, behind the lock.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
-pub struct Entry {
-    /// The context.
-    pub connection: Connection,
-    /// The tables.
-    pub tables: Tables,
-    /// Settings of congestion control. The node requests others.
-    pub settings: CurrentSettings,
-}
-
-impl Entry {
-    /// Opens the connection in an all-zero entry. Works in place, because an entry is large.
-    pub fn open(&mut self, p: &Parameters, generation: u32) {
-        let (c, config) = (&mut self.connection, &p.config);
-        let ordered = config.ordered != 0;
-        c.state = State::Open;
-        c.generation = generation;
-        c.endpoint = Endpoint {
-            path: config.path,
-            local_cid: config.local_cid,
-            peer_cid: config.peer_cid,
-            local_function: config.local_function,
-            peer_function: config.peer_function,
-            max_segment: config.max_segment,
-            checksum: config.checksum.into(),
-            protocol: config.protocol,
-            reserved: 0,
-        };
-        c.security = Security {
-            replay_margin: config.replay_margin,
-            peer: config.path.peer(),
-            inner_version: config.path.inner_version,
-            tunnel: config.tunnel,
-            tx_spi: p.tx_spi,
-            rx_spi: p.rx_spi,
-            version: p.psp_version,
-            ..Security::default()
-        };
-        if let Some(time) = p.remote_time {
-            c.security.know_clock(time);
-        }
-        c.delivery = PacketDelivery {
-            lanes: [
-                Lane {
-                    tx: TransmitWindow::new(p.tx.data_psn, p.data_window),
-                    rx: ReceiveWindow::new(p.rx.data_psn, DATA_WINDOW),
-                },
-                Lane {
-                    tx: TransmitWindow::new(p.tx.request_psn, p.request_window),
-                    rx: ReceiveWindow::new(p.rx.request_psn, REQUEST_WINDOW),
-                },
-            ],
-            tuning: Tuning {
-                ack_coalescing: config.ack_coalescing,
-                ack_request_threshold: config.ack_request_threshold,
-                ack_request_percent: config.ack_request_percent.into(),
-                ooo_threshold: config.ooo_threshold,
-                max_retransmit_attempts: config.max_retransmit_attempts,
-                ordered: ordered.into(),
-                rack_tlp: config.rack_tlp.into(),
-            },
-            ..PacketDelivery::default()
-        };
-        c.initiator = Initiator::new(p.tx.rsn, ordered, config.transaction_timeout);
-        c.target = Target::new(p.rx.rsn, ordered, config.rnr_timeout_code);
-        let max_answer = if config.max_answer == 0 { config.max_segment } else { config.max_answer };
-        c.responder = Responder::new(max_answer, ordered, config.domain);
-        self.settings = CurrentSettings::new(p.settings);
-        c.congestion = Congestion::new(Start { fcwnd: p.fcwnd, ncwnd: p.ncwnd, rto: p.rto }, &p.settings);
-        c.occupancy =
-            Occupancy::new(config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool);
-        c.service = Service::default();
-    }
-}
-
 const _: () = {
     let requests = TRANSACTIONS * (size_of::<Transaction>() + size_of::<TargetRequest>());
     let parts =
@@ -324,5 +274,4 @@ const _: () = {
     assert!(size_of::<Tables>() == parts && size_of::<TablesBits>() == parts);
     assert!(size_of::<Response<Answer>>() == 8 + size_of::<Answer>() && align_of::<Answer>() == 8);
     assert!(size_of::<Connection>() <= 1024);
-    assert!(align_of::<Entry>() == 8);
 };

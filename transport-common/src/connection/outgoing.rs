@@ -1,10 +1,10 @@
 //! Outgoing packets: the fields that the context writes, acknowledgements, NACKs. Also deadlines.
 
-use super::{Connection, Endpoint, Entry, Outgoing, Report, Service, Statistics, Step};
+use super::{Flow, Outgoing, Report, Service, Statistics, Step};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{PacketDelivery, Window};
-use crate::security::Security;
-use crate::transaction::Initiator;
+use crate::security::Tunnel;
+use crate::transaction::{Initiator, Target};
 use crate::units::{Deadline, FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
@@ -40,19 +40,11 @@ impl Refusal {
     }
 }
 
-/// The parts that write what every packet carries.
-pub(super) struct Headers<'a> {
-    endpoint: &'a Endpoint,
-    security: &'a mut Security,
-    delivery: &'a mut PacketDelivery,
-    generation: u32,
-}
-
-impl Headers<'_> {
-    /// Fills in the fields that every packet has. Assigns IV and SPI here, under the lock (D-90).
+impl Flow {
+    /// Fills in the fields that every packet has. Assigns IV and SPI here, under the lock (D-90). [`address`] does the rest.
     #[inline(always)]
     fn start(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
-        let endpoint = self.endpoint;
+        let endpoint = &self.endpoint;
         out.present = 1;
         out.kind = kind;
         out.ack_request = 0;
@@ -62,10 +54,6 @@ impl Headers<'_> {
         out.checksum = endpoint.checksum as u8;
         out.protocol = endpoint.protocol;
         out.path = endpoint.path;
-        if out.path.inner_version != 0 {
-            out.tunnel = self.security.tunnel;
-        }
-        out.generation = self.generation;
         out.spi = self.security.tx_spi.0;
         out.iv = self.security.next_iv(now);
         out.data_base = self.delivery.data().rx.base.0;
@@ -92,13 +80,7 @@ impl Headers<'_> {
     /// Fills in what ACK and NACK have in common: also what they report about the path (F-9.1.6-6, F-9.1.7-1). `level`
     /// is how full our receive pools and the card's buffer are (D-76).
     #[inline(always)]
-    fn start_report(
-        &mut self,
-        out: &mut Outgoing,
-        kind: PacketType,
-        (level, cc_metadata): (u8, u32),
-        now: Picoseconds,
-    ) {
+    fn start_report(&mut self, out: &mut Outgoing, kind: PacketType, level: u8, now: Picoseconds) {
         self.start(out, kind, now);
         let report = &self.delivery.ack.report;
         out.t1 = report.t1;
@@ -106,29 +88,88 @@ impl Headers<'_> {
         out.ecn_count = report.ecn_count as u32;
         out.forward_hops = report.forward_hops;
         out.rx_buffer_level = level;
-        out.cc_metadata = cc_metadata;
+        out.cc_metadata = self.congestion.cc_metadata;
+    }
+
+    /// Sends BACK or EACK with the current state (F-9.1.6-6, F-7.7.2-5). `level` is how full our receive pools and the
+    /// card's buffer are (D-76).
+    #[inline(never)]
+    pub(super) fn send_ack(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        level: u8,
+        now: Picoseconds,
+    ) {
+        let eack = self.delivery.needs_eack();
+        let out = &mut s.output.packet;
+        let kind = if eack { PacketType::Eack } else { PacketType::Back };
+        self.start_report(out, kind, level, now);
+        out.own_request = 0;
+        out.own_data = 0;
+        if eack {
+            let (data, request) = (&self.delivery.data().rx, &self.delivery.request().rx);
+            out.own_request = request.own as u8;
+            out.own_data = data.own as u8;
+            out.data_acknowledged = data.acknowledged.words();
+            out.data_received = data.received.words();
+            out.request = request.received.words()[0];
+            statistics.eacks_sent += 1;
+        } else {
+            statistics.backs_sent += 1;
+        }
+        self.delivery.ack_sent(eack, now.ticks());
+    }
+
+    /// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7). `level` is as in an ACK.
+    #[inline(never)]
+    pub(super) fn nack(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        (refusal, level): (Refusal, u8),
+        now: Picoseconds,
+    ) {
+        statistics.nacks_sent += 1;
+        let out = &mut s.output.packet;
+        self.start_report(out, PacketType::Nack, level, now);
+        out.psn = s.input.packet.psn;
+        out.nack_window = (s.input.packet.kind == PacketType::PullRequest) as u8;
+        out.nack_code = refusal.code;
+        out.ulp_code = refusal.ulp_code;
+        out.rnr_timeout_code = refusal.rnr_timeout_code;
+        self.delivery.bases_piggybacked();
     }
 }
 
-/// The parts that know which packets of the peer are received.
+/// Marks a packet of the peer as received. This also acknowledges a Pull Request: only a push waits for the ULP (F-9-2,
+/// F-9.2.2.4-5).
+#[inline(always)]
+pub(super) fn mark_received(
+    delivery: &mut PacketDelivery,
+    window: Window,
+    psn: Psn,
+    ack_request: bool,
+    now: FalconTime,
+) {
+    if window == Window::Data {
+        delivery.data_mut().rx.receive(psn);
+        return delivery.coalesce_ack(now);
+    }
+    delivery.request_mut().rx.acknowledge(psn); // F-9.1.6-2; no Pull Request is an answer
+    delivery.coalesce_ack(now);
+    if ack_request {
+        delivery.request_ack();
+    }
+}
+
+/// The parts that know which packets of the peer are acknowledged.
 pub(super) struct Receiver<'a> {
-    delivery: &'a mut PacketDelivery,
-    initiator: &'a mut Initiator,
+    pub(super) delivery: &'a mut PacketDelivery,
+    pub(super) initiator: &'a mut Initiator,
 }
 
 impl Receiver<'_> {
-    /// Marks a packet of the peer as received. This also acknowledges a Pull Request: only a push waits for the
-    /// ULP (F-9-2, F-9.2.2.4-5).
-    #[inline(always)]
-    pub(super) fn mark_received(&mut self, window: Window, psn: Psn, ack_request: bool, now: FalconTime) {
-        if window == Window::Data {
-            self.delivery.data_mut().rx.receive(psn);
-            return self.delivery.coalesce_ack(now);
-        }
-        self.delivery.request_mut().rx.acknowledge(psn);
-        self.acknowledged(0, ack_request, now); // F-9.1.6-2; no Pull Request is an answer
-    }
-
     /// Acknowledges a packet that needs no ULP, in its window.
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, window: Window, psn: Psn, ack_request: bool, now: FalconTime) {
@@ -154,74 +195,32 @@ impl Receiver<'_> {
     }
 }
 
-impl Connection {
-    /// Lends the parts that write headers.
-    #[inline(always)]
-    pub(super) fn headers(&mut self) -> Headers<'_> {
-        Headers {
-            endpoint: &self.endpoint,
-            security: &mut self.security,
-            delivery: &mut self.delivery,
-            generation: self.generation,
+/// Returns the earliest deadline of a connection, if any.
+#[inline(always)]
+pub(super) fn earliest_deadline(flow: &Flow, target: &Target, initiator: &Initiator) -> Deadline {
+    flow.delivery
+        .retransmit
+        .or_earlier(flow.delivery.ack.coalescing)
+        .or_earlier(target.rnr_timer)
+        .or_earlier(initiator.timer)
+        .or_earlier(flow.congestion.pacing)
+}
+
+/// Fills in what a packet to send has of the connection as a whole: its generation, and the inner addresses in tunnel mode.
+#[inline(always)]
+pub(super) fn address(out: &mut Outgoing, generation: u32, tunnel: &Tunnel) {
+    if out.present != 0 {
+        out.generation = generation;
+        if out.path.inner_version != 0 {
+            enter_tunnel(out, tunnel);
         }
-    }
-
-    /// Lends the parts that know which packets of the peer are received.
-    #[inline(always)]
-    pub(super) fn receiver(&mut self) -> Receiver<'_> {
-        Receiver { delivery: &mut self.delivery, initiator: &mut self.initiator }
-    }
-
-    /// Sends BACK or EACK with the current state (F-9.1.6-6, F-7.7.2-5).
-    #[inline(never)]
-    pub(super) fn send_ack(&mut self, statistics: &mut Statistics, s: &mut Step, now: Picoseconds) {
-        let eack = self.delivery.needs_eack();
-        let report = (self.occupancy.level_with(s.input.rx_buffer_level), self.congestion.cc_metadata);
-        let out = &mut s.output.packet;
-        let kind = if eack { PacketType::Eack } else { PacketType::Back };
-        self.headers().start_report(out, kind, report, now);
-        out.own_request = 0;
-        out.own_data = 0;
-        if eack {
-            let (data, request) = (&self.delivery.data().rx, &self.delivery.request().rx);
-            out.own_request = request.own as u8;
-            out.own_data = data.own as u8;
-            out.data_acknowledged = data.acknowledged.words();
-            out.data_received = data.received.words();
-            out.request = request.received.words()[0];
-            statistics.eacks_sent += 1;
-        } else {
-            statistics.backs_sent += 1;
-        }
-        self.delivery.ack_sent(eack, now.ticks());
-    }
-
-    /// Returns the earliest deadline, if any.
-    #[inline(always)]
-    pub(super) fn earliest_deadline(&self) -> Deadline {
-        self.delivery
-            .retransmit
-            .or_earlier(self.delivery.ack.coalescing)
-            .or_earlier(self.target.rnr_timer)
-            .or_earlier(self.initiator.timer)
-            .or_earlier(self.congestion.pacing)
     }
 }
 
-/// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).
+/// A function of its own, because packets in transport mode do not need it.
 #[inline(never)]
-pub(super) fn nack(entry: &mut Entry, s: &mut Step, refusal: Refusal, now: Picoseconds) {
-    let Entry { connection: c, tables, .. } = entry;
-    tables.statistics.nacks_sent += 1;
-    let report = (c.occupancy.level_with(s.input.rx_buffer_level), c.congestion.cc_metadata);
-    let out = &mut s.output.packet;
-    c.headers().start_report(out, PacketType::Nack, report, now);
-    out.psn = s.input.packet.psn;
-    out.nack_window = (s.input.packet.kind == PacketType::PullRequest) as u8;
-    out.nack_code = refusal.code;
-    out.ulp_code = refusal.ulp_code;
-    out.rnr_timeout_code = refusal.rnr_timeout_code;
-    c.delivery.bases_piggybacked();
+fn enter_tunnel(out: &mut Outgoing, tunnel: &Tunnel) {
+    out.tunnel = *tunnel;
 }
 
 /// Reports `deadline`, the earliest of a connection, if none as early is filed with the wheel, or if it is `wanted` in any

@@ -11,7 +11,7 @@ use crate::security::{RemoteTime, Tunnel};
 use crate::ulp::Protocol;
 use crate::units::{Fcwnd, PicosecondSpan, Ticks};
 
-/// What the connection manager fixes at setup. [`Entry::open`](super::Entry::open) copies each part to its owner.
+/// What the connection manager fixes at setup. [`Snapshot::open`](super::Snapshot::open) copies each part to its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Addresses.
@@ -70,7 +70,7 @@ pub struct Config {
 }
 
 /// The values that both ends have to agree on, and the tuning of this end: the input of
-/// [`Entry::open`](super::Entry::open).
+/// [`Snapshot::open`](super::Snapshot::open).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// See [`Config`].

@@ -2,14 +2,19 @@
 //! it.
 
 use super::application::Application;
-use super::outgoing::report_deadline;
-use super::{Connection, Entry, Outgoing, PACKETS, Report, Service, Serviced, State, Statistics, Step};
+use super::outgoing::{Refusal, address, earliest_deadline, report_deadline};
+use super::requests::cell_freed;
+use super::{
+    Connection, Flow, Outgoing, PACKETS, Parts, Report, Service, Serviced, Snapshot, State, Statistics, Step,
+    Whole,
+};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{Cause, Delivery, PacketFlags, TxPacket, Window, packet_index};
+use crate::packet_delivery::{Cause, Delivery, DeliveryTables, PacketFlags, TxPacket, Window, packet_index};
 use crate::queues::Queues;
-use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Transaction};
+use crate::resources::Occupancy;
+use crate::transaction::{CompletionCode, Initiator, Kind, NO_CELL, TRANSACTIONS, Transaction};
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
@@ -17,52 +22,60 @@ use crate::wire::resync::ResyncCode;
 
 #[inline(always)]
 pub(super) fn service_open<Q: Queues>(
-    entry: &mut Entry,
+    mut whole: Whole<'_>,
     s: &mut Step,
     queues: &Q,
     now: Picoseconds,
 ) -> Serviced {
-    let c = &mut entry.connection;
+    let Parts { hot: c, settings, .. } = whole.by_ref().parts();
     if !c.initiator.is_consistent() {
         return give_up(&mut c.state, &mut c.initiator, &mut s.output.report);
     }
-    if entry.settings.is_pending() {
-        entry.settings.take();
-        c.congestion.apply_settings(&entry.settings.in_force);
+    if settings.is_pending() {
+        settings.take();
+        c.flow.congestion.apply_settings(&settings.in_force);
     }
     if s.input.has_outcome != 0 {
-        c.on_result(&mut entry.tables.statistics, s, &entry.settings.in_force, now);
+        let Parts { hot: c, statistics, settings, .. } = whole.by_ref().parts();
+        c.flow.on_result(statistics, s, &settings.in_force, now);
     }
-    if c.service.is_behind(now) {
-        catch_up(entry, s, queues, now);
+    if whole.by_ref().parts().hot.service.is_behind(now) {
+        catch_up(whole, s, queues, now);
         return Serviced::Done;
     }
-    run_timers(entry, queues, now.ticks());
-    let c = &mut entry.connection;
+    run_timers(whole.by_ref(), queues, now.ticks());
+    let c = whole.by_ref().parts().hot;
     c.service.since = 0; // until the step reports a timer that runs on
     if c.initiator.completions_blocked != 0 {
         s.output.report.raised.raise(Counter::CompletionQueueFull);
-        c.initiator.retry(&mut entry.tables.transactions, Application(queues));
+        let Parts { hot: c, transactions, .. } = whole.by_ref().parts();
+        c.initiator.retry(transactions, Application(queues));
         s.output.report.wake = c.initiator.completions_blocked;
     }
+    let c = whole.by_ref().parts().hot;
     // Own transactions that have ended take places in the completion queue first.
-    if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
+    if c.target.waits_for_ulp()
+        && c.flow.endpoint.protocol.receives()
+        && c.responder.is_ready(Application(queues))
     {
         c.target.ulp_ready();
     }
-    let serviced = choose(entry, s, queues, now);
+    let serviced = choose(whole.by_ref(), s, queues, now);
     let raised = s.output.report.raised;
     let ended = raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::LocalProtection);
     if ended || raised.contains(Counter::DropXlr) {
-        let Entry { connection: c, tables, .. } = &mut *entry;
-        c.initiator.flush(&mut tables.transactions, Application(queues));
+        let Parts { hot: c, transactions, .. } = whole.by_ref().parts();
+        c.initiator.flush(transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    entry.connection.service.fruitless = !useful as u8;
-    if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
+    whole.by_ref().parts().hot.service.fruitless = !useful as u8;
+    if useful
+        && (whole.by_ref().parts().hot.flow.delivery.ack.pending != 0
+            || wants_service(whole.by_ref(), queues, false))
+    {
         s.output.report.wake = 1;
     }
-    if entry.connection.state != State::Open {
+    if whole.by_ref().parts().hot.state != State::Open {
         s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
@@ -70,19 +83,22 @@ pub(super) fn service_open<Q: Queues>(
 
 /// Runs the timers that are due at `now`.
 #[inline(always)]
-fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
-    if entry.connection.delivery.retransmit.is_due(now) {
-        on_retransmission_timer(entry, now.0);
+fn run_timers(mut whole: Whole<'_>, queues: &impl Queues, now: FalconTime) {
+    if whole.by_ref().parts().hot.flow.delivery.retransmit.is_due(now) {
+        on_retransmission_timer(whole.by_ref().0, now.0);
     }
-    let Entry { connection: c, tables, .. } = entry;
-    if c.target.rnr_timer.is_due(now) {
-        c.target.on_rnr_timer(&tables.requests, now);
+    // The parts are taken where they are used: a pointer that lives longer takes a place on the stack.
+    if whole.by_ref().parts().hot.target.rnr_timer.is_due(now) {
+        let Parts { hot, requests, .. } = whole.by_ref().parts();
+        hot.target.on_rnr_timer(requests, now);
     }
-    if c.initiator.timer.is_due(now) {
-        c.initiator.on_timer(&mut tables.transactions, Application(queues), now);
+    if whole.by_ref().parts().hot.initiator.timer.is_due(now) {
+        let Parts { hot, transactions, .. } = whole.by_ref().parts();
+        hot.initiator.on_timer(transactions, Application(queues), now);
     }
-    if c.congestion.pacing.is_due(now) {
-        c.congestion.pacing = Deadline::NONE;
+    let c = whole.parts().hot;
+    if c.flow.congestion.pacing.is_due(now) {
+        c.flow.congestion.pacing = Deadline::NONE;
     }
 }
 
@@ -90,17 +106,18 @@ fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
 /// half a wrap ago looks like one far ahead. Each timer finds out again what is due, and runs on for the rest. Nothing is
 /// sent before the timers have caught up; they end one transaction at a time.
 #[inline(never)]
-fn catch_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
-    let c = &mut entry.connection;
+fn catch_up(mut whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let c = whole.by_ref().parts().hot;
     let at = c.service.timers_run_at(now);
     let time = at.ticks();
-    c.delivery.retransmit = c.delivery.retransmit.moved_to(time);
-    c.delivery.ack.coalescing = c.delivery.ack.coalescing.moved_to(time);
+    let flow = &mut c.flow;
+    flow.delivery.retransmit = flow.delivery.retransmit.moved_to(time);
+    flow.delivery.ack.coalescing = flow.delivery.ack.coalescing.moved_to(time);
+    flow.congestion.pacing = flow.congestion.pacing.moved_to(time);
     c.target.rnr_timer = c.target.rnr_timer.moved_to(time);
     c.initiator.timer = c.initiator.timer.moved_to(time);
-    c.congestion.pacing = c.congestion.pacing.moved_to(time);
-    run_timers(entry, queues, time);
-    let c = &mut entry.connection;
+    run_timers(whole.by_ref(), queues, time);
+    let c = whole.by_ref().parts().hot;
     if !c.initiator.timer.is_due(time) {
         c.service.since = Service::coarse(at);
     }
@@ -119,30 +136,31 @@ fn give_up(state: &mut State, initiator: &mut Initiator, report: &mut Report) ->
 }
 
 /// Ends a connection: completes all outstanding work and gives its resources back, a part at each service.
-#[inline(always)]
-pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
-    let Entry { connection: c, tables, .. } = entry;
-    if c.state == State::Closed {
+#[inline(never)]
+pub(super) fn wind_up(whole: Whole<'_>, s: &mut Step, queues: &impl Queues) {
+    let Parts { hot, transactions, requests, .. } = whole.parts();
+    let Connection { state, initiator, target, .. } = hot;
+    if *state == State::Closed {
         return;
     }
-    queues.set_state(c.state as u32);
-    let closing = c.state == State::Closing;
-    c.initiator.drain(&mut tables.transactions, Application(queues), closing);
-    let mut more = c.initiator.drained(&mut tables.transactions, Application(queues));
-    if more && c.initiator.completions_blocked != 0 {
+    queues.set_state(*state as u32);
+    let closing = *state == State::Closing;
+    initiator.drain(transactions, Application(queues), closing);
+    let mut more = initiator.drained(transactions, Application(queues));
+    if more && initiator.completions_blocked != 0 {
         // The application rings the doorbell when it takes completions. It may have taken some just before.
         queues.set_receive_wanted(1);
-        more = c.initiator.drained(&mut tables.transactions, Application(queues));
+        more = initiator.drained(transactions, Application(queues));
     }
-    let cell = if c.target.held != 0 { c.target.give_up_one(&mut tables.requests) } else { None };
+    let cell = if target.held != 0 { target.give_up_one(requests) } else { None };
     if let Some(cell) = cell {
         s.output.report.free_cell = cell;
     }
     if more || cell.is_some() {
-        let goes_on = cell.is_some() || c.initiator.completions_blocked == 0;
+        let goes_on = cell.is_some() || initiator.completions_blocked == 0;
         s.output.report.wake = goes_on as u8;
     } else if closing {
-        c.state = State::Closed;
+        *state = State::Closed;
         queues.set_state(State::Closed as u32);
     }
 }
@@ -150,16 +168,16 @@ pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
 walked_once! {
     /// Lets packet delivery find the packets that timed out. If one is exhausted, the connection fails (F-11-6), and
     /// the initiator learns which transactions were in exhausted packets.
-    fn on_retransmission_timer(entry: &mut Entry; now: u32) -> () {
-        let Entry { connection: c, tables, .. } = entry;
-        let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
-        let [mut data, mut request] = delivery.on_timer(&c.congestion, FalconTime(now));
+    fn on_retransmission_timer(connection: &mut Snapshot; now: u32) -> () {
+        let Parts { hot: c, packets: tables, transactions, .. } = connection.whole().parts();
+        let mut delivery = Delivery::new(&mut c.flow.delivery, tables);
+        let [mut data, mut request] = delivery.on_timer(&c.flow.congestion, FalconTime(now));
         if !data.or(request).is_zero() {
             c.state = State::Fatal;
-            let packets = &tables.delivery.packets;
-            let (data_base, request_base) = (c.delivery.data().tx.base, c.delivery.request().tx.base);
-            note_exhausted(&packets[0], data_base, &mut data, &mut c.initiator, &mut tables.transactions);
-            note_exhausted(&packets[1], request_base, &mut request, &mut c.initiator, &mut tables.transactions);
+            let (delivery, packets) = (&c.flow.delivery, &tables.packets);
+            let (data_base, request_base) = (delivery.data().tx.base, delivery.request().tx.base);
+            note_exhausted(&packets[0], data_base, &mut data, &mut c.initiator, transactions);
+            note_exhausted(&packets[1], request_base, &mut request, &mut c.initiator, transactions);
         }
     }
 }
@@ -186,73 +204,75 @@ fn note_exhausted(
 /// Chooses what to send, in the order of F-8.3 and D-29: an acknowledgement, a retransmission, a held request to
 /// deliver, then new packets of initiator and target alternately.
 #[inline(always)]
-fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
-    let Entry { connection: c, tables, .. } = entry;
-    if c.delivery.ack_is_due(now.ticks()) {
-        c.send_ack(&mut tables.statistics, s, now);
+fn choose<Q: Queues>(mut whole: Whole<'_>, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
+    let c = whole.by_ref().parts().hot;
+    if c.flow.delivery.ack_is_due(now.ticks()) {
+        let Parts { hot: c, cold, statistics, .. } = whole.parts();
+        let level = cold.occupancy.level_with(s.input.rx_buffer_level);
+        c.flow.send_ack(statistics, s, level, now);
         return Serviced::Done;
     }
-    let paced = !c.congestion.may_depart(now);
-    if !paced && c.delivery.has_retransmissions() && resend(entry, s, queues, now) {
+    let paced = !c.flow.congestion.may_depart(now);
+    if !paced && c.flow.delivery.has_retransmissions() && resend(whole.by_ref(), s, queues, now) {
         return Serviced::Done;
     }
-    if entry.next_held().is_some() {
+    if whole.by_ref().next_held().is_some() {
         return Serviced::Held;
     }
     if paced {
-        if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
-            entry.tables.statistics.paced += 1;
+        let waits = wants_service(whole.by_ref(), queues, true);
+        let Parts { hot: c, transactions, statistics, .. } = whole.parts();
+        if waits && c.flow.congestion.wait_for_departure() {
+            statistics.paced += 1;
         }
-        let Entry { connection: c, tables, .. } = entry;
-        c.initiator.wait(&mut tables.transactions, Application(queues), now.ticks());
+        c.initiator.wait(transactions, Application(queues), now.ticks());
         return Serviced::Nothing;
     }
-    let c = &mut entry.connection;
+    let c = whole.by_ref().parts().hot;
     let target_first = c.service.target_next != 0;
     c.service.target_next = !target_first as u16;
-    let sent = (target_first && c.target.has_response() && send_response(entry, s, now))
-        || Q::in_place(|| send_request(entry, s, queues, now))
-        || (!target_first && entry.connection.target.has_response() && send_response(entry, s, now));
+    let sent = (target_first && c.target.has_response() && send_response(whole.by_ref(), s, now))
+        || {
+            let whole = whole.by_ref(); // moved: the function gets no pointer to a pointer
+            Q::in_place(|| send_request(whole, s, queues, now))
+        }
+        || (!target_first
+            && whole.by_ref().parts().hot.target.has_response()
+            && send_response(whole.by_ref(), s, now));
     if sent { Serviced::Done } else { Serviced::Nothing }
-}
-
-/// Returns whether a reliable packet waits to be sent, if the gate lets it pass.
-#[inline(always)]
-fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
-    let c = &entry.connection;
-    c.delivery.has_retransmissions()
-        || c.target.has_response()
-        || c.initiator.has_new_work(Application(queues))
 }
 
 /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
 #[inline(always)]
-fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
-    let Entry { connection: c, tables, .. } = entry;
+fn send_request(whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+    let Parts { hot: c, packets, transactions, statistics, .. } = whole.parts();
     let sends = Application(queues);
-    let gate = c.congestion.gate();
-    let (data, request) = (&c.delivery.lanes[0].tx, &c.delivery.lanes[1].tx);
+    let gate = c.flow.congestion.gate();
+    let (data, request) = (&c.flow.delivery.lanes[0].tx, &c.flow.delivery.lanes[1].tx);
     let passes = |kind| match kind {
         Kind::Push => data.may_send_request(gate, true),
         Kind::Pull => request.may_send_request(gate, false),
     };
-    let Some(next) = c.initiator.next_request(&mut tables.transactions, sends, passes) else {
-        c.initiator.wait(&mut tables.transactions, sends, now.ticks());
+    let Some(next) = c.initiator.next_request(transactions, sends, passes) else {
+        c.initiator.wait(transactions, sends, now.ticks());
         return false;
     };
     let (rsn, ticks) = (next.rsn, now.ticks());
     let kind = if matches!(next.kind, Kind::Pull) { PacketType::PullRequest } else { PacketType::PushData };
     if next.skipped {
-        c.initiator.skipped_sent(&mut tables.transactions, sends, rsn);
-        send_skip(entry, s, Skip { rsn, kind, code: ResyncCode::TRANSACTION_TIMED_OUT }, now);
+        c.initiator.skipped_sent(transactions, sends, rsn);
+        let skip = Skip { rsn, kind, code: ResyncCode::TRANSACTION_TIMED_OUT };
+        statistics.resync_sent();
+        send_skip(&mut c.flow, packets, s, skip, now);
         return true;
     }
     queues.load_work_request(next.work, &mut s.work_request);
     let mut label = s.work_request.label();
     label.kind = next.kind;
-    c.initiator.sent(&mut tables.transactions, (rsn, next.work), label, ticks);
+    c.initiator.sent(transactions, (rsn, next.work), label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
-    let is_valid = c.endpoint.protocol.is_valid(&s.work_request, c.endpoint.max_segment);
+    let protocol = c.flow.endpoint.protocol;
+    let is_valid = protocol.is_valid(&s.work_request, c.flow.endpoint.max_segment);
     if dropped || !is_valid || !s.work_request.is_in(&c.responder.domain) {
         let (counter, code, resync) = if dropped {
             (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
@@ -263,38 +283,39 @@ fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Pico
         };
         s.output.report.raised.raise(counter);
         s.output.report.wake = 1;
-        c.initiator.complete(&mut tables.transactions, sends, rsn, (code, 0, false));
+        c.initiator.complete(transactions, sends, rsn, (code, 0, false));
         if c.initiator.ordered != 0 {
-            send_skip(entry, s, Skip { rsn, kind, code: resync }, now);
+            statistics.resync_sent();
+            send_skip(&mut c.flow, packets, s, Skip { rsn, kind, code: resync }, now);
             return true;
         }
         return false;
     }
     let packet = TxPacket { rsn, last_sent: ticks, kind, ..TxPacket::default() };
     let last_of_burst = matches!(next.kind, Kind::Push) && c.initiator.is_last_submitted(sends, rsn);
-    let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
-    send_new(entry, &mut s.output.packet, packet, (kind, last_of_burst), now);
+    let peer = c.flow.endpoint.peer_cid.0;
+    statistics.packets_sent += 1;
+    send_new(&mut c.flow, packets, &mut s.output.packet, packet, (kind, last_of_burst), now);
     let out = &mut s.output.packet;
     out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     true
 }
 
-/// Books and starts a reliable packet that is sent for the first time: PSN, timer, AR (F-9.1.3).
+/// Records and starts a reliable packet that is sent for the first time: PSN, timer, AR (F-9.1.3).
 #[inline(always)]
 fn send_new(
-    entry: &mut Entry,
+    flow: &mut Flow,
+    packets: &mut DeliveryTables,
     out: &mut Outgoing,
     packet: TxPacket,
     (kind, last_of_burst): (PacketType, bool),
     now: Picoseconds,
 ) {
-    let Entry { connection: c, tables, .. } = entry;
-    c.congestion.departed(now);
-    let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
-    let (window, psn) = delivery.send(packet, &c.congestion, now.ticks());
-    tables.statistics.packets_sent += 1;
-    c.headers().start_reliable(out, kind, (window, psn, packet.rsn), now);
-    out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
+    flow.congestion.departed(now);
+    let mut delivery = Delivery::new(&mut flow.delivery, packets);
+    let (window, psn) = delivery.send(packet, &flow.congestion, now.ticks());
+    flow.start_reliable(out, kind, (window, psn, packet.rsn), now);
+    out.ack_request = flow.delivery.choose_ack_request(flow.congestion.fcwnd, last_of_burst) as u8;
 }
 
 /// A request that ended before it was sent.
@@ -308,7 +329,7 @@ struct Skip {
 /// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
 /// connection has to pass its RSN (D-47).
 #[inline(never)]
-fn send_skip(entry: &mut Entry, s: &mut Step, skip: Skip, now: Picoseconds) {
+fn send_skip(flow: &mut Flow, packets: &mut DeliveryTables, s: &mut Step, skip: Skip, now: Picoseconds) {
     let packet = TxPacket {
         rsn: skip.rsn,
         last_sent: now.ticks(),
@@ -317,82 +338,83 @@ fn send_skip(entry: &mut Entry, s: &mut Step, skip: Skip, now: Picoseconds) {
         resync_code: skip.code,
         ..TxPacket::default()
     };
-    send_new(entry, &mut s.output.packet, packet, (PacketType::Resync, false), now);
+    send_new(flow, packets, &mut s.output.packet, packet, (PacketType::Resync, false), now);
     let out = &mut s.output.packet;
     out.ack_request = 0;
     out.resync_code = skip.code;
     out.resync_type = skip.kind;
-    entry.tables.statistics.resyncs_sent += 1;
 }
 
 /// Sends the oldest response, which is ready, if no retransmission of Pull Data comes first and the gate is open
 /// (F-9.1.2-2).
 #[inline(never)]
-fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
-    let Entry { connection: c, tables, .. } = entry;
-    let data = &c.delivery.data().tx;
+fn send_response(whole: Whole<'_>, s: &mut Step, now: Picoseconds) -> bool {
+    let Parts { hot, packets, responses, statistics, .. } = whole.parts();
+    let flow = &mut hot.flow;
+    let data = &flow.delivery.data().tx;
     if !data.retransmit.and(data.pull_data).is_zero()
-        || !data.may_send_response(c.congestion.gate())
-        || !c.congestion.may_depart(now)
+        || !data.may_send_response(flow.congestion.gate())
+        || !flow.congestion.may_depart(now)
     {
         return false;
     }
-    let (response, rsn) = c.target.send_response(&mut tables.responses);
+    let (response, rsn) = hot.target.send_response(responses);
     let kind = PacketType::PullData;
     let packet = TxPacket { rsn, last_sent: now.ticks(), response, kind, ..TxPacket::default() };
-    let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
-    send_new(entry, &mut s.output.packet, packet, (kind, false), now);
-    let answer = &entry.tables.responses[response as usize & (super::RESPONSES - 1)].answer;
+    let (peer, protocol) = (flow.endpoint.peer_cid.0, flow.endpoint.protocol);
+    statistics.packets_sent += 1;
+    send_new(flow, packets, &mut s.output.packet, packet, (kind, false), now);
+    let answer = &responses[response as usize & (super::RESPONSES - 1)].answer;
     protocol.response_payload(answer, peer, &mut s.output.packet.ulp);
     true
 }
 
 /// Sends the next retransmission, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
 #[inline(never)]
-fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
-    let Entry { connection: c, tables, .. } = entry;
-    let delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
-    let Some(resend) = delivery.next_retransmission(c.congestion.gate()) else {
+fn resend(whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+    let Parts { hot: c, packets, transactions, responses, statistics, .. } = whole.parts();
+    let delivery = Delivery::new(&mut c.flow.delivery, packets);
+    let Some(resend) = delivery.next_retransmission(c.flow.congestion.gate()) else {
         return false;
     };
     let packet = delivery.tables.packet(resend.window, resend.psn);
     if !packet.is_response() && packet.resync().is_none() {
         let rsn = packet.rsn;
-        read_again(c, &mut tables.transactions, s, queues, rsn);
+        read_again(c, transactions, s, queues, rsn);
     }
-    let (initiator, transactions) = (&c.initiator, &tables.transactions);
-    let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
-    let again = delivery.book_retransmission(resend, &c.congestion, now.ticks(), |rsn| {
+    let (initiator, flow) = (&c.initiator, &mut c.flow);
+    let mut delivery = Delivery::new(&mut flow.delivery, packets);
+    let again = delivery.book_retransmission(resend, &flow.congestion, now.ticks(), |rsn| {
         initiator.is_retained(transactions, rsn)
     });
     let probe = matches!(again.cause, Cause::Probe);
-    c.congestion.departed(now);
-    count_retransmission(&mut tables.statistics, again.cause);
+    flow.congestion.departed(now);
+    count_retransmission(statistics, again.cause);
     if again.is_loss {
-        c.congestion.on_retransmission(&mut s.output.event, &again);
+        flow.congestion.on_retransmission(&mut s.output.event, &again);
         s.output.report.decide = 1;
     }
     let (packet, out) = (&again.packet, &mut s.output.packet);
     let at = (resend.window, resend.psn, packet.rsn);
     if let Some(code) = packet.resync() {
-        c.headers().start_reliable(out, PacketType::Resync, at, now);
+        flow.start_reliable(out, PacketType::Resync, at, now);
         out.resync_code = code;
         out.resync_type = packet.kind;
         return true;
     }
-    let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
+    let (peer, protocol) = (flow.endpoint.peer_cid.0, flow.endpoint.protocol);
     if packet.is_response() {
-        c.headers().start_reliable(out, PacketType::PullData, at, now);
-        let answer = &tables.responses[packet.response as usize & (super::RESPONSES - 1)].answer;
+        flow.start_reliable(out, PacketType::PullData, at, now);
+        let answer = &responses[packet.response as usize & (super::RESPONSES - 1)].answer;
         protocol.response_payload(answer, peer, &mut out.ulp);
     } else {
         let pull = resend.window == Window::Request;
         let kind = if pull { PacketType::PullRequest } else { PacketType::PushData };
-        c.headers().start_reliable(out, kind, at, now);
+        flow.start_reliable(out, kind, at, now);
         out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     }
-    let last = !packet.is_response() && !c.delivery.has_retransmissions();
-    out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last) as u8;
+    let last = !packet.is_response() && !flow.delivery.has_retransmissions();
+    out.ack_request = flow.delivery.choose_ack_request(flow.congestion.fcwnd, last) as u8;
     out.ack_request |= probe as u8;
     true
 }
@@ -411,9 +433,9 @@ fn read_again(
         return; // the application may use the place again
     }
     queues.load_work_request(c.initiator.work(transactions, rsn), &mut s.work_request);
-    let work = &s.work_request;
+    let (work, endpoint) = (&s.work_request, &c.flow.endpoint);
     let is_valid = c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
-        && c.endpoint.protocol.is_valid(work, c.endpoint.max_segment);
+        && endpoint.protocol.is_valid(work, endpoint.max_segment);
     if is_valid && work.is_in(&c.responder.domain) {
         return;
     }
@@ -434,37 +456,66 @@ fn read_again(
 /// engine wakes up. If it is lost, the response's timer brings the engine. An engine that is awake sends the ACK
 /// at once. Responses that follow meanwhile do not ask again.
 #[inline(always)]
-pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+pub(super) fn reply(mut whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
-    let responds = !busy && entry.connection.target.has_response() && send_response(entry, s, now);
-    if !busy && !responds && entry.connection.delivery.ack_is_due(now.ticks()) {
-        entry.connection.send_ack(&mut entry.tables.statistics, s, now);
+    // The parts are taken where they are used: a pointer that lives longer takes a place on the stack.
+    if s.output.report.free_cell != NO_CELL {
+        let Parts { hot, cold, .. } = whole.by_ref().parts();
+        cell_freed(&mut cold.occupancy, &hot.target, s);
+    }
+    let responds =
+        !busy && whole.by_ref().parts().hot.target.has_response() && send_response(whole.by_ref(), s, now);
+    if !busy && !responds && whole.by_ref().parts().hot.flow.delivery.ack_is_due(now.ticks()) {
+        let Parts { hot, cold, statistics, .. } = whole.by_ref().parts();
+        let level = cold.occupancy.level_with(s.input.rx_buffer_level);
+        hot.flow.send_ack(statistics, s, level, now);
     }
     let mut file = false;
-    if entry.connection.delivery.ack.pending != 0 {
+    let hot = whole.by_ref().parts().hot;
+    if hot.flow.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
         if out.present == 0 || out.kind != PacketType::PullData {
             s.output.report.wake = 1;
-        } else if entry.connection.delivery.ask_for_frame() {
+        } else if hot.flow.delivery.ask_for_frame() {
             out.ack_request = 1;
             file = true;
         }
     }
-    s.output.report.wake |= wants_service(entry, queues) as u8;
-    let c = &mut entry.connection;
-    let deadline = (c.earliest_deadline(), file);
+    let Parts { hot, cold, .. } = whole.by_ref().parts();
+    address(&mut s.output.packet, hot.generation, &cold.tunnel);
+    s.output.report.wake |= wants_service(whole.by_ref(), queues, false) as u8;
+    let c = whole.by_ref().parts().hot;
+    let deadline = (earliest_deadline(&c.flow, &c.target, &c.initiator), file);
     report_deadline(&mut s.output.report, &mut c.service, deadline, now);
 }
 
-/// Returns whether the engine could have work for a connection other than an ACK, independent of the time.
+/// Builds the NACK of a request that is refused.
 #[inline(always)]
-fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
-    let c = &entry.connection;
-    c.initiator.completions_blocked != 0
-        || has_packet_to_send(entry, queues)
-        || c.target.has_due()
-        || c.target.may_have_next()
-        || c.target.is_next_consumed(&entry.tables.requests)
+pub(super) fn refuse(
+    flow: &mut Flow,
+    occupancy: &Occupancy,
+    statistics: &mut Statistics,
+    s: &mut Step,
+    refusal: Option<Refusal>,
+    now: Picoseconds,
+) {
+    if let Some(refusal) = refusal {
+        let level = occupancy.level_with(s.input.rx_buffer_level);
+        flow.nack(statistics, s, (refusal, level), now);
+    }
+}
+
+/// Returns whether the engine could have work for a connection other than an ACK, independent of the time. With
+/// `only_packets`, returns whether a reliable packet waits to be sent, if the gate lets it pass.
+#[inline(always)]
+fn wants_service(whole: Whole<'_>, queues: &impl Queues, only_packets: bool) -> bool {
+    let Parts { hot: c, requests, .. } = whole.parts();
+    (!only_packets && c.initiator.completions_blocked != 0)
+        || c.flow.delivery.has_retransmissions()
+        || c.target.has_response()
+        || c.initiator.has_new_work(Application(queues))
+        || (!only_packets
+            && (c.target.has_due() || c.target.may_have_next() || c.target.is_next_consumed(requests)))
 }
 
 #[inline(always)]

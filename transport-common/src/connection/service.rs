@@ -1,8 +1,8 @@
 //! The service of a connection by the engine: the steps of the transmit pipeline.
 
 use super::application::Application;
-use super::outgoing::report_deadline;
-use super::{Entry, Outgoing, Service, Serviced, State, Step, sender};
+use super::outgoing::{address, earliest_deadline, report_deadline};
+use super::{Outgoing, Parts, Service, Serviced, State, Step, Whole, sender};
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Delivery, Window};
@@ -51,20 +51,20 @@ impl Service {
     }
 }
 
-impl Entry {
+impl Whole<'_> {
     /// Services this connection. `fired` is true if the timing wheel caused the service. At most one packet
     /// results, or one held request to deliver. `report.wake` asks for another service, `report.file` for a place
     /// in the wheel.
     #[inline(always)]
     pub fn on_service<Q: Queues>(
-        &mut self,
+        mut self,
         s: &mut Step,
         queues: &Q,
         now: Picoseconds,
         fired: bool,
     ) -> Serviced {
         s.begin();
-        let c = &mut self.connection;
+        let c = self.by_ref().parts().hot;
         if fired {
             c.service.filed = Deadline::NONE;
         }
@@ -75,15 +75,17 @@ impl Entry {
         }
         c.service.dropping = (command == Command::DROP_REQUESTS) as u8;
         if c.state != State::Open {
-            sender::wind_up(self, s, queues);
-            self.connection.service.fruitless = (s.output.report.wake == 0) as u8;
+            sender::wind_up(self.by_ref(), s, queues);
+            self.parts().hot.service.fruitless = (s.output.report.wake == 0) as u8;
             return Serviced::Done;
         }
-        let serviced = sender::service_open(self, s, queues, now);
-        let Self { connection: c, tables, settings } = self;
-        c.decide(&mut tables.statistics, s, &settings.in_force, now);
+        let serviced = sender::service_open(self.by_ref(), s, queues, now);
+        let Parts { hot, statistics, settings, .. } = self.by_ref().parts();
+        hot.flow.decide(statistics, s, &settings.in_force, now);
+        let Parts { hot: c, cold, .. } = self.parts();
+        address(&mut s.output.packet, c.generation, &cold.tunnel);
         if c.state == State::Open {
-            let deadline = (c.earliest_deadline(), false);
+            let deadline = (earliest_deadline(&c.flow, &c.target, &c.initiator), false);
             let deadline = report_deadline(&mut s.output.report, &mut c.service, deadline, now);
             if deadline.is_armed() {
                 c.service.filed = deadline;
@@ -95,11 +97,11 @@ impl Entry {
     /// Ends the request whose packet is in the step's output, because the key of its local buffer gives no access to it. The
     /// packet has its PSN: a Resync takes its place. This follows [`on_service`](Self::on_service) in the same lock hold.
     #[inline(never)]
-    pub fn denied(&mut self, s: &mut Step, queues: &impl Queues) {
-        let (table, rsn) = (&mut self.tables.transactions, Rsn(s.output.packet.rsn));
-        let (initiator, application) = (&mut self.connection.initiator, Application(queues));
-        initiator.complete(table, application, rsn, (CompletionCode::LocalProtection, 0, false));
-        initiator.flush(table, application);
+    pub fn denied(mut self, s: &mut Step, queues: &impl Queues) {
+        let Parts { hot, transactions, .. } = self.by_ref().parts();
+        let (rsn, application) = (Rsn(s.output.packet.rsn), Application(queues));
+        hot.initiator.complete(transactions, application, rsn, (CompletionCode::LocalProtection, 0, false));
+        hot.initiator.flush(transactions, application);
         self.not_sent(&s.output.packet);
         s.output.packet.present = 0;
         s.output.report.raised.raise(Counter::LocalProtection);
@@ -111,8 +113,8 @@ impl Entry {
     /// next copy is refused in the same way (D-39). If the connection was closed and opened again since then,
     /// nothing changes.
     #[inline(always)]
-    pub fn not_sent(&mut self, packet: &Outgoing) {
-        let Self { connection: c, tables, .. } = self;
+    pub fn not_sent(self, packet: &Outgoing) {
+        let Parts { hot: c, packets, statistics, .. } = self.parts();
         if c.state != State::Open || c.generation != packet.generation {
             return;
         }
@@ -124,15 +126,14 @@ impl Entry {
         if !nack && !eack && !back {
             let request = packet.window == Window::Request as u8;
             let window = if request { Window::Request } else { Window::Data };
-            let mut delivery = Delivery::new(&mut c.delivery, &mut tables.delivery);
+            let mut delivery = Delivery::new(&mut c.flow.delivery, packets);
             return delivery.not_sent(window, Psn(packet.psn));
         }
         // Without branches: the compiler would turn them into a table, and the verifier cannot see the bounds of
         // its index.
-        let statistics = &mut tables.statistics;
         statistics.nacks_sent = statistics.nacks_sent.wrapping_sub(nack as u64);
         statistics.eacks_sent = statistics.eacks_sent.wrapping_sub(eack as u64);
         statistics.backs_sent = statistics.backs_sent.wrapping_sub(back as u64);
-        c.delivery.request_ack();
+        c.flow.delivery.request_ack();
     }
 }

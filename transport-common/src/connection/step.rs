@@ -62,7 +62,7 @@ pub enum WorkKind {
     Hold = 6,
 }
 
-/// The work that a step needs. [`Entry::on_work_done`](super::Entry::on_work_done) follows in the same lock hold.
+/// The work that a step needs. [`Whole::on_work_done`](super::Whole::on_work_done) follows in the same lock hold.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Work {
@@ -109,7 +109,7 @@ pub enum Serviced {
     Nothing,
     /// Something was done. A packet may be in the step's output.
     Done,
-    /// A held request has to be delivered: see [`Entry::next_held`](super::Entry::next_held).
+    /// A held request has to be delivered: see [`Whole::next_held`](super::Whole::next_held).
     Held,
 }
 

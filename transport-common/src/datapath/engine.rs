@@ -63,13 +63,13 @@ pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         }
         return Turn::Idle;
     };
-    let (entry, queues) = connection.parts();
-    let serviced = entry.on_service(&mut s.step, queues, now, fired);
+    let (whole, queues) = connection.parts();
+    let serviced = whole.on_service(&mut s.step, queues, now, fired);
     if place::is_named(&s.step) {
         let domain = place::domain_of(&mut connection);
         if !place::of_any(p, &mut s.step, domain) {
-            let (entry, queues) = connection.parts();
-            entry.denied(&mut s.step, queues);
+            let (whole, queues) = connection.parts();
+            whole.denied(&mut s.step, queues);
         }
     }
     p.unlock(connection);
@@ -148,17 +148,17 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         p.wake(slot);
         return Turn::Drop;
     };
-    let (entry, _) = connection.parts();
-    let protocol = entry.connection.endpoint.protocol;
-    if let Some(held) = entry.next_held() {
+    let (mut whole, _) = connection.parts();
+    let protocol = whole.by_ref().parts().hot.flow.endpoint.protocol;
+    if let Some(held) = whole.next_held() {
         take_out(p, &mut s.step, &held, protocol);
-        let (entry, queues) = connection.parts();
-        entry.on_held(&mut s.step, queues, held.key, now);
+        let (whole, queues) = connection.parts();
+        whole.on_held(&mut s.step, queues, held.key, now);
         if s.step.output.work.kind != WorkKind::None {
             let domain = place::domain_of(&mut connection);
             let done = carry_out(p, &s.step, domain);
-            let (entry, queues) = connection.parts();
-            entry.on_work_done(&mut s.step, queues, done, now);
+            let (whole, queues) = connection.parts();
+            whole.on_work_done(&mut s.step, queues, done, now);
         }
         if place::is_named(&s.step) {
             let domain = place::domain_of(&mut connection);

@@ -1,8 +1,8 @@
 //! Reads or writes a whole connection, or changes its next hop or its settings of congestion control: the request of the
 //! node to the datapath.
 
-use crate::congestion::settings::Settings;
-use crate::connection::{Connection, Endpoint, Entry};
+use crate::congestion::settings::{CurrentSettings, Settings};
+use crate::connection::{Connection, Endpoint, Snapshot};
 use crate::shared::{AtomicU32, Slot};
 
 /// What an exchange does.
@@ -42,7 +42,7 @@ pub struct Exchange {
     /// A [`Direction`]. Any other value counts as [`Direction::Read`], which changes no connection.
     pub direction: AtomicU32,
     /// The connection.
-    pub entry: Slot<Entry>,
+    pub connection: Slot<Snapshot>,
 }
 
 /// Sends all packets of a connection to the next hop of `request` from now on, if it is the connection with that CID and this
@@ -52,7 +52,7 @@ pub struct Exchange {
 pub fn set_next_hop(connection: &mut Connection, request: &Endpoint, generation: u32) -> bool {
     let is_it = is_same(connection, request, generation);
     if is_it {
-        connection.endpoint.path.destination_mac = request.path.destination_mac;
+        connection.flow.endpoint.path.destination_mac = request.path.destination_mac;
     }
     is_it
 }
@@ -60,25 +60,29 @@ pub fn set_next_hop(connection: &mut Connection, request: &Endpoint, generation:
 /// Requests other settings of a connection, if it is the one with the CID and the generation of `request`. They are in force
 /// from its next service. Returns false if it is another connection.
 #[inline(always)]
-pub fn request_settings(entry: &mut Entry, request: &Connection, settings: &Settings) -> bool {
-    let is_it = is_same(&entry.connection, &request.endpoint, request.generation);
+pub fn request_settings(
+    connection: &Connection,
+    current: &mut CurrentSettings,
+    request: &Connection,
+    settings: &Settings,
+) -> bool {
+    let is_it = is_same(connection, &request.flow.endpoint, request.generation);
     if is_it {
-        entry.settings.request(settings);
+        current.request(settings);
     }
     is_it
 }
 
 #[inline(always)]
 fn is_same(connection: &Connection, request: &Endpoint, generation: u32) -> bool {
-    connection.endpoint.local_cid == request.local_cid && connection.generation == generation
+    connection.flow.endpoint.local_cid == request.local_cid && connection.generation == generation
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytemuck::Zeroable;
 
-    use crate::connection::{Path, State};
+    use crate::connection::{Flow, Path, State};
     use crate::ids::Cid;
 
     const OLD: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -87,7 +91,8 @@ mod tests {
     fn connection() -> Connection {
         let path = Path { destination_mac: OLD, source_mac: [2; 6], source_port: 50_000, ..Path::default() };
         let endpoint = Endpoint { path, local_cid: Cid(261), peer_cid: Cid(7), ..Endpoint::default() };
-        Connection { state: State::Open, generation: 3, endpoint, ..Connection::default() }
+        let flow = Flow { endpoint, ..Flow::default() };
+        Connection { state: State::Open, generation: 3, flow, ..Connection::default() }
     }
 
     fn request(cid: u32) -> Endpoint {
@@ -100,7 +105,7 @@ mod tests {
         let mut changed = connection();
         assert!(set_next_hop(&mut changed, &request(261), 3));
         let mut expected = connection();
-        expected.endpoint.path.destination_mac = NEW;
+        expected.flow.endpoint.path.destination_mac = NEW;
         assert_eq!(changed, expected);
     }
 
@@ -117,23 +122,24 @@ mod tests {
         assert_eq!(closed, Connection::default());
     }
 
-    /// As for the next hop: nothing but the request changes, and only of the connection that is meant.
+    /// As for the next hop: only the connection that is meant gets the request.
     #[test]
     fn only_the_connection_that_is_meant_gets_other_settings() {
-        let opened = Entry { connection: connection(), ..Entry::zeroed() };
         for (cid, generation, is_it) in [(261, 3, true), (5, 3, false), (261, 2, false), (0, 0, false)] {
-            let request = Connection { endpoint: request(cid), generation, ..Connection::default() };
-            let mut changed = opened;
+            let flow = Flow { endpoint: request(cid), ..Flow::default() };
+            let request = Connection { flow, generation, ..Connection::default() };
+            let before = CurrentSettings::new(Settings::CONSTANT);
+            let mut current = before;
             assert_eq!(
-                request_settings(&mut changed, &request, &Settings::SWIFT),
+                request_settings(&connection(), &mut current, &request, &Settings::SWIFT),
                 is_it,
                 "{cid}, {generation}"
             );
-            let mut expected = opened;
+            let mut expected = before;
             if is_it {
-                expected.settings.request(&Settings::SWIFT);
+                expected.request(&Settings::SWIFT);
             }
-            assert!(changed == expected);
+            assert_eq!(current, expected);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) const fn is_named(s: &Step) -> bool {
 /// Returns the protection domain of a connection.
 #[inline(always)]
 pub(super) fn domain_of(connection: &mut impl Locked) -> ProtectionDomain {
-    connection.parts().0.connection.responder.domain.id
+    connection.parts().0.parts().hot.responder.domain.id
 }
 
 /// Finds the data of an answer to send, each time the answer is sent: its region may have been removed. If it may not be read,

@@ -1,7 +1,7 @@
 //! The narrow interface between the transport and its platform: XDP, or the host.
 
 use super::Scratch;
-use crate::connection::Entry;
+use crate::connection::Whole;
 use crate::counters::Counter;
 use crate::memory::Region;
 use crate::queues::Queues;
@@ -42,7 +42,7 @@ pub trait Locked {
     type Queues: Queues;
 
     /// Returns the connection and its queues.
-    fn parts(&mut self) -> (&mut Entry, &Self::Queues);
+    fn parts(&mut self) -> (Whole<'_>, &Self::Queues);
 }
 
 /// The machine: its clock, its addresses, its counters, and what its card reports about a frame.

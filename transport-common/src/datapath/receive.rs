@@ -45,13 +45,13 @@ pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     // work and its result, and the place of the data of an answer.
     let Some(mut connection) = p.lock(slot) else { return Verdict::Drop };
     s.step.input.region = region_of(p, &s.step);
-    let (entry, queues) = connection.parts();
-    entry.on_packet(&mut s.step, queues, now);
+    let (whole, queues) = connection.parts();
+    whole.on_packet(&mut s.step, queues, now);
     if s.step.output.work.kind != WorkKind::None {
         let domain = place::domain_of(&mut connection);
         let done = carry_out(p, &s.step, domain);
-        let (entry, queues) = connection.parts();
-        entry.on_work_done(&mut s.step, queues, done, now);
+        let (whole, queues) = connection.parts();
+        whole.on_work_done(&mut s.step, queues, done, now);
     }
     if place::is_named(&s.step) {
         let domain = place::domain_of(&mut connection);
@@ -160,8 +160,8 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step, domain: ProtectionDoma
 #[inline(never)]
 pub(super) fn give_up<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
     if let Some(mut connection) = p.lock(slot) {
-        let (entry, _) = connection.parts();
-        entry.not_sent(&s.step.output.packet);
+        let (whole, _) = connection.parts();
+        whole.not_sent(&s.step.output.packet);
         p.unlock(connection);
     }
     p.wake(slot);

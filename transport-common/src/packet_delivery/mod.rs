@@ -77,7 +77,7 @@ mod transmit_window;
 
 pub use ack_state::{AckState, NackState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
-pub use context::{Context, Explicit, Found, acknowledge, acknowledge_explicit, acknowledge_lane};
+pub use context::{Context, Explicit, Found, Owner, acknowledge, acknowledge_explicit, acknowledge_lane};
 pub use delivery::Delivery;
 pub use path_clock::{PathClock, PathTimes, Round};
 pub use rack_state::{Latest, Probe, Rack};

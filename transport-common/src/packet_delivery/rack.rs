@@ -64,7 +64,7 @@ impl Rack {
         self.note_all(&packets[window.index()], new, &search);
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn note_all(&mut self, packets: &PacketTable, mut delivered: Bitmap128, search: &Search<'_>) {
         while let Some(offset) = delivered.take_lowest() {
             bounded!();

@@ -6,7 +6,7 @@
 //! it.
 
 use super::Tag;
-use crate::connection::Entry;
+use crate::connection::Snapshot;
 
 /// First bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"TIERCELT";
@@ -40,7 +40,7 @@ impl ChunkKind {
 pub struct Head {
     /// [`VERSION`].
     pub version: u32,
-    /// Size of an [`Entry`], bytes.
+    /// Size of an [`Snapshot`], bytes.
     pub entry_bytes: u32,
     /// Number of tags a note can have.
     pub tags: u32,
@@ -51,7 +51,7 @@ impl Head {
     pub const LEN: usize = 20;
     /// The head of the traces that this build writes.
     pub const THIS: Self =
-        Self { version: VERSION, entry_bytes: size_of::<Entry>() as u32, tags: Tag::COUNT };
+        Self { version: VERSION, entry_bytes: size_of::<Snapshot>() as u32, tags: Tag::COUNT };
 
     /// Returns the head's bytes in the file.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
@@ -98,7 +98,7 @@ impl ChunkHead {
     }
 }
 
-const _: () = assert!(size_of::<Entry>() + 8 <= ChunkHead::LONGEST as usize);
+const _: () = assert!(size_of::<Snapshot>() + 8 <= ChunkHead::LONGEST as usize);
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,7 @@ pub use recorded::{Ending, Outcome, Recorded, finish};
 pub use recorder::Recorder;
 
 use crate::congestion::settings::Settings;
+use crate::connection::{Cold, Connection};
 use crate::queues::Completion;
 use bytemuck::{NoUninit, Zeroable};
 use core::cell::{Cell, UnsafeCell};
@@ -194,4 +195,17 @@ pub fn digest<T: NoUninit>(value: &T) -> u64 {
         n += 1;
     }
     hash
+}
+
+/// Returns a hash of what a step of a connection changes, other than its tables: context and cold state. For a closed
+/// connection the cold state adds nothing.
+#[inline(always)]
+pub fn digest_of_state(hot: &Connection, cold: &Cold) -> u64 {
+    digest(hot) ^ digest_of_cold(cold)
+}
+
+/// A function of its own, because the recording programs have no stack for it.
+#[inline(never)]
+fn digest_of_cold(cold: &Cold) -> u64 {
+    digest(cold)
 }

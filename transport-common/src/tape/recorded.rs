@@ -1,7 +1,7 @@
 //! A platform that records every question and every answer on a tape.
 
-use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest};
-use crate::connection::Entry;
+use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest_of_state};
+use crate::connection::{Parts, Whole};
 use crate::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Platform, Scratch, Services,
     Turn, Verdict,
@@ -121,10 +121,10 @@ impl<L: Locked> Locked for RecordedConnection<L> {
     type Queues = Recorder<L::Queues>;
 
     #[inline(always)]
-    fn parts(&mut self) -> (&mut Entry, &Self::Queues) {
-        let (entry, queues) = self.connection.parts();
+    fn parts(&mut self) -> (Whole<'_>, &Self::Queues) {
+        let (whole, queues) = self.connection.parts();
         self.recorder.reads(queues);
-        (entry, &self.recorder)
+        (whole, &self.recorder)
     }
 }
 
@@ -219,7 +219,11 @@ impl<P: Platform> Frames for Recorded<'_, P> {
     #[inline(always)]
     fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
         let sum = self.platform.sum_frame(s, offset, length);
-        self.tape.long(Tag::SumFrame, sum.is_some().into(), [offset, length, sum.unwrap_or(0)]);
+        // In two branches: the BPF target may read the payload of an absent option, and the verifier rejects that.
+        match sum {
+            Some(sum) => self.tape.long(Tag::SumFrame, 1, [offset, length, sum]),
+            None => self.tape.long(Tag::SumFrame, 0, [offset, length, 0]),
+        }
         sum
     }
 
@@ -346,13 +350,14 @@ impl<P: Platform> Connections for Recorded<'_, P> {
         tape.long(Tag::Lock, 0, [slot]);
         tape.steps.set(tape.steps.get() + 1);
         let mut connection = self.platform.lock(slot)?;
-        let (entry, queues) = connection.parts();
-        let number = entry.tables.steps + 1;
-        entry.tables.steps = number;
+        let (whole, queues) = connection.parts();
+        let Parts { hot, steps, settings, .. } = whole.parts();
+        let number = *steps + 1;
+        *steps = number;
         tape.wide(Tag::Step, 0, number);
-        tape.next_hop(entry.connection.endpoint.path.destination_mac);
-        if entry.settings.is_pending() {
-            tape.settings(&entry.settings.requested);
+        tape.next_hop(hot.flow.endpoint.path.destination_mac);
+        if settings.is_pending() {
+            tape.settings(&settings.requested);
         }
         // SAFETY: it is not used before `parts` sets it again.
         let recorder = unsafe { Recorder::new(queues, tape) };
@@ -361,8 +366,9 @@ impl<P: Platform> Connections for Recorded<'_, P> {
 
     #[inline(always)]
     fn unlock(&mut self, mut connection: Self::Locked) {
-        let (entry, _) = connection.connection.parts();
-        self.tape.wide(Tag::Context, 0, digest(&entry.connection));
+        let (whole, _) = connection.connection.parts();
+        let Parts { hot, cold, .. } = whole.parts();
+        self.tape.wide(Tag::Context, 0, digest_of_state(hot, cold));
         self.platform.unlock(connection.connection);
     }
 }

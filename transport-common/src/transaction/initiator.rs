@@ -387,6 +387,20 @@ impl Initiator {
         if !t.is_outstanding() || !self.is_open(rsn) {
             return;
         }
+        self.end(t, (code, ulp_code, answered));
+        if self.ordered == 0 {
+            if sends.report(rsn, t) {
+                t.state = TransactionState::Reported;
+                self.completed += 1;
+            } else {
+                self.completions_blocked = 1;
+            }
+        }
+    }
+
+    /// Ends an outstanding transaction, as [`Self::complete`] describes, and leaves it to be reported.
+    #[inline(always)]
+    fn end(&mut self, t: &mut Transaction, (code, ulp_code, answered): (CompletionCode, u8, bool)) {
         t.state = TransactionState::Done;
         t.code = code as u8;
         if ulp_code != 0 {
@@ -399,14 +413,6 @@ impl Initiator {
         }
         if t.pull != 0 && !answered {
             self.open_pulls = self.open_pulls.saturating_sub(1);
-        }
-        if self.ordered == 0 {
-            if sends.report(rsn, t) {
-                t.state = TransactionState::Reported;
-                self.completed += 1;
-            } else {
-                self.completions_blocked = 1;
-            }
         }
     }
 
@@ -596,9 +602,10 @@ impl Initiator {
                 } else {
                     CompletionCode::of_resync(ResyncCode(t.code))
                 };
-                self.complete(table, sends, rsn, (code, 0, false));
+                if t.is_outstanding() {
+                    self.end(t, (code, 0, false));
+                }
             }
-            let t = &mut table[index(rsn)];
             if discard && t.state == TransactionState::Done {
                 sends.report(rsn, t);
                 t.state = TransactionState::Reported;

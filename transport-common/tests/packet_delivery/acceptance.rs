@@ -76,7 +76,7 @@ fn psp_version_must_match() {
 fn spi_must_match_and_be_configured() {
     refused(Counter::DropSpi, |_, w| w.packet.spi += 1);
     refused(Counter::DropSpi, |b, w| {
-        b.entry.connection.security.rx_spi = Spi(0);
+        b.entry.connection.flow.security.rx_spi = Spi(0);
         w.packet.spi = 0;
     });
     // Also for ACKs.
@@ -94,8 +94,8 @@ fn replay_margin_is_exclusive() {
     let margin = parameters(true, initial(0, 0, 0), initial(0, 0, 0)).config.replay_margin;
     for remote_time in [margin.0 * 3, margin.0 / 2, 0, u64::MAX].map(Picoseconds) {
         let set = move |b: &mut Node, w: &mut Wire, iv: Picoseconds| {
-            b.entry.connection.security.remote_time = remote_time;
-            b.entry.connection.security.remote_time_known = 1;
+            b.entry.connection.flow.security.remote_time = remote_time;
+            b.entry.connection.flow.security.remote_time_known = 1;
             w.packet.iv = iv;
         };
         let edge = remote_time.before(margin);
@@ -105,7 +105,7 @@ fn replay_margin_is_exclusive() {
         set(&mut p.b, &mut wire, edge.after(PicosecondSpan(1)));
         p.b.receive(&wire, at(5));
         assert_eq!((p.b.count(Counter::DropReplay), p.b.delivered.len()), (0, 1));
-        assert_eq!(p.b.entry.connection.security.remote_time, remote_time, "D-57: never moves back");
+        assert_eq!(p.b.entry.connection.flow.security.remote_time, remote_time, "D-57: never moves back");
     }
 }
 
@@ -122,10 +122,10 @@ fn iv_must_not_be_ahead_of_the_peers_clock() {
     let margin = parameters(true, initial(0, 0, 0), initial(0, 0, 0)).config.replay_margin;
     // The peer's clock showed `iv` at 0, and a packet at 0 confirmed it.
     let known = |b: &mut Node, iv: Picoseconds| {
-        let s = &mut b.entry.connection.security;
-        s.know_clock(RemoteTime { iv, read_at: Some(at(0)) });
-        s.clock_seen = at(0);
-        s.clock_round = at(0);
+        let (s, clock) = (&mut b.entry.connection.flow.security, &mut b.entry.cold.clock);
+        s.know_clock(clock, RemoteTime { iv, read_at: Some(at(0)) });
+        clock.seen = at(0);
+        clock.round = at(0);
     };
     for ahead in [margin.0 + 10_000_000, 1 << 50, u64::MAX / 4] {
         refused(Counter::DropIvAhead, move |b, w| {
@@ -145,7 +145,7 @@ fn iv_must_not_be_ahead_of_the_peers_clock() {
 fn remote_time_moves_forward_after_success() {
     let (mut p, wire) = push();
     let time = |p: &Pair| {
-        let s = &p.b.entry.connection.security;
+        let s = &p.b.entry.connection.flow.security;
         (s.remote_time_known != 0).then_some(s.remote_time)
     };
     assert_eq!(time(&p), None);
@@ -174,13 +174,13 @@ fn ecn_counts_modulo_its_field() {
         wire.packet.iv.0 += n;
         p.b.receive(&wire, at(5));
     }
-    assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 3);
-    p.b.entry.connection.delivery.ack.report.ecn_count = 0x3fff;
+    assert_eq!(p.b.entry.connection.flow.delivery.ack.report.ecn_count, 3);
+    p.b.entry.connection.flow.delivery.ack.report.ecn_count = 0x3fff;
     p.b.receive(&wire, at(6));
-    assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 0);
+    assert_eq!(p.b.entry.connection.flow.delivery.ack.report.ecn_count, 0);
     wire.packet.congestion_experienced = 0;
     p.b.receive(&wire, at(7));
-    assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 0);
+    assert_eq!(p.b.entry.connection.flow.delivery.ack.report.ecn_count, 0);
 }
 
 /// D-14: both ends start at 255. At most 15 can be reported.
@@ -190,7 +190,7 @@ fn hops_are_counted_from_255() {
         let (mut p, mut wire) = push();
         wire.packet.hop_limit = hop_limit;
         p.b.receive(&wire, at(5));
-        assert_eq!(p.b.entry.connection.delivery.ack.report.forward_hops, hops, "hop limit {hop_limit}");
+        assert_eq!(p.b.entry.connection.flow.delivery.ack.report.forward_hops, hops, "hop limit {hop_limit}");
     }
 }
 
@@ -198,8 +198,9 @@ fn hops_are_counted_from_255() {
 /// so their times are reported. ACKs do not count.
 #[test]
 fn t1_and_t2_are_those_of_the_last_packet_that_passed() {
-    let times =
-        |n: &Node| (n.entry.connection.delivery.ack.report.t1, n.entry.connection.delivery.ack.report.t2);
+    let times = |n: &Node| {
+        (n.entry.connection.flow.delivery.ack.report.t1, n.entry.connection.flow.delivery.ack.report.t2)
+    };
     let expected = |w: &Wire, now: Picoseconds| (w.packet.iv.ticks(), now.ticks());
     let (mut p, wire) = push();
     let ack = p.b.receive(&wire, at(50)).expect("the last push of a burst asks for an ACK");
@@ -249,5 +250,5 @@ fn piggyback_beyond_the_window_is_processed() {
     inside.packet.psn += 127;
     inside.packet.rsn += 127;
     p.b.receive(&inside, at(6));
-    assert!(p.b.entry.connection.delivery.lanes[0].rx.received.get(127), "F-9-1: base + 127 is inside");
+    assert!(p.b.entry.connection.flow.delivery.lanes[0].rx.received.get(127), "F-9-1: base + 127 is inside");
 }

@@ -30,7 +30,7 @@ fn ack_now(node: &mut Node) -> Wire {
 }
 
 fn ack_now_at(node: &mut Node, now: u64) -> Wire {
-    node.entry.connection.delivery.ack.pending = 1;
+    node.entry.connection.flow.delivery.ack.pending = 1;
     node.turn(at(now)).expect("the requested ACK")
 }
 
@@ -43,16 +43,16 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
             for request in 0..8u64 {
                 for own in 0..4u32 {
                     let c = &mut node.entry.connection;
-                    let [data, requests] = &mut c.delivery.lanes;
+                    let [data, requests] = &mut c.flow.delivery.lanes;
                     data.rx.received = Bitmap128 { low: received, high: 0 };
                     data.rx.acknowledged = Bitmap128 { low: acknowledged, high: 0 };
                     requests.rx.received = Bitmap128 { low: request, high: 0 };
                     requests.rx.acknowledged = requests.rx.received;
                     (data.rx.own, requests.rx.own) = (own & 1, own >> 1);
                     let silent = received == 0 && request == 0 && own == 0;
-                    c.delivery.ack.coalescing = Deadline::at(at(1000).ticks());
-                    c.delivery.bases_piggybacked();
-                    assert_eq!(!c.delivery.ack.coalescing.is_armed(), silent, "F-9.1.6-4");
+                    c.flow.delivery.ack.coalescing = Deadline::at(at(1000).ticks());
+                    c.flow.delivery.bases_piggybacked();
+                    assert_eq!(!c.flow.delivery.ack.coalescing.is_armed(), silent, "F-9.1.6-4");
                     let hole = (0..5).any(|n| received >> n & 1 == 0 && received >> (n + 1) != 0);
                     let eack = request != 0 || acknowledged != 0 || hole || own != 0;
                     let ack = ack_now(&mut node);
@@ -71,7 +71,7 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
                             ((own & 1) as u8, (own >> 1) as u8)
                         );
                     }
-                    let [data, requests] = &node.entry.connection.delivery.lanes;
+                    let [data, requests] = &node.entry.connection.flow.delivery.lanes;
                     assert_eq!((data.rx.own, requests.rx.own), (0, 0), "F-9.2.1-3: reported once");
                 }
             }
@@ -79,11 +79,11 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
     }
     // Bits in the upper word count as well.
     let full = Bitmap128::low_mask(100);
-    node.entry.connection.delivery.lanes[0].rx.received = full;
-    node.entry.connection.delivery.lanes[0].rx.acknowledged = Bitmap128::ZERO;
-    node.entry.connection.delivery.lanes[1].rx.received = Bitmap128::ZERO;
+    node.entry.connection.flow.delivery.lanes[0].rx.received = full;
+    node.entry.connection.flow.delivery.lanes[0].rx.acknowledged = Bitmap128::ZERO;
+    node.entry.connection.flow.delivery.lanes[1].rx.received = Bitmap128::ZERO;
     assert!(ack_now(&mut node).is(BACK));
-    node.entry.connection.delivery.lanes[0].rx.received = full.with(127);
+    node.entry.connection.flow.delivery.lanes[0].rx.received = full.with(127);
     assert!(ack_now(&mut node).is(EACK));
 }
 
@@ -258,7 +258,7 @@ fn every_packet_carries_the_latest_bases() {
 fn acks_and_nacks_report_the_last_packet() {
     for nacked in [false, true] {
         let (mut p, mut sent) = pair(true, &[true, true, false, true]);
-        p.b.entry.connection.congestion.cc_metadata = 0x2b_cdef;
+        p.b.entry.connection.flow.congestion.cc_metadata = 0x2b_cdef;
         for (n, wire) in sent.iter_mut().enumerate() {
             wire.packet.hop_limit = 254 - n as u8;
             wire.packet.congestion_experienced = 1;
@@ -278,7 +278,7 @@ fn acks_and_nacks_report_the_last_packet() {
         assert_eq!((packet.ecn_count, packet.forward_hops), (2, 255 - last.packet.hop_limit));
         // The OWN bits of an ACK take the place of the lowest two.
         assert_eq!(packet.cc_metadata, if nacked { 0x2b_cdef } else { 0x2b_cdec });
-        assert_eq!(packet.dest_cid, p.a.entry.connection.endpoint.local_cid.0);
+        assert_eq!(packet.dest_cid, p.a.entry.connection.flow.endpoint.local_cid.0);
         assert_eq!(report.bases(), (if nacked { 301 } else { 302 }, 100));
         if nacked {
             assert_eq!((packet.psn, packet.nack_window, packet.nack_code), (100, 1, NO_RESOURCES));
@@ -349,7 +349,7 @@ fn copies_that_ask_share_acks_in_a_storm() {
 #[test]
 fn a_long_coalescing_time_is_not_multiplied() {
     let (mut p, mut sent) = pair(true, &[true, true]);
-    p.b.entry.connection.delivery.tuning.ack_coalescing = Ticks::from_nanos(100_000_000);
+    p.b.entry.connection.flow.delivery.tuning.ack_coalescing = Ticks::from_nanos(100_000_000);
     sent[0].packet.ack_request = 1;
     p.b.receive(&sent[0], at(10)).expect("it asks for an ACK");
     sent[0].packet.ack_request = 0;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Entry, PACKETS};
+use transport_common::connection::{PACKETS, Snapshot};
 use transport_common::counters::Counter;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{AckVerdict, Acknowledgement, TransmitWindow};
@@ -111,9 +111,9 @@ fn mask(list: &List, base: u32, honest: bool) -> Bitmap128 {
     if honest { Bitmap128::low_mask((list.packets.len() - advance) as u32) } else { Bitmap128::low_mask(128) }
 }
 
-fn check(entry: &Entry, data: &List, request: &List) {
-    data.assert_same(&entry.connection.delivery.lanes[0].tx);
-    request.assert_same(&entry.connection.delivery.lanes[1].tx);
+fn check(entry: &Snapshot, data: &List, request: &List) {
+    data.assert_same(&entry.connection.flow.delivery.lanes[0].tx);
+    request.assert_same(&entry.connection.flow.delivery.lanes[1].tx);
 }
 
 proptest! {
@@ -179,7 +179,7 @@ proptest! {
                 _ => AckVerdict::Applied,
             };
             let before = node.entry.clone();
-            let judged = match node.entry.connection.delivery.judge(&ack) {
+            let judged = match node.entry.connection.flow.delivery.judge(&ack) {
                 AckVerdict::Known => AckVerdict::Applied,
                 judged => judged,
             };
@@ -201,8 +201,8 @@ proptest! {
                 prop_assert_eq!(completed, pushes);
             } else {
                 let (then, now) = (&before.connection, &node.entry.connection);
-                prop_assert_eq!(now.delivery.lanes, then.delivery.lanes, "D-19, D-35: ignored as a whole");
-                prop_assert_eq!((&now.initiator, &now.congestion), (&then.initiator, &then.congestion));
+                prop_assert_eq!(now.flow.delivery.lanes, then.flow.delivery.lanes, "D-19, D-35: ignored as a whole");
+                prop_assert_eq!((&now.initiator, &now.flow.congestion), (&then.initiator, &then.flow.congestion));
             }
             check(&node.entry, &data, &request);
         }
@@ -249,9 +249,9 @@ fn stale_bases_are_ignored() {
     p.a.receive(&first, at(10));
     let mut late = nack(&p.a, transport_common::packet_delivery::Window::Data, 301, CIE, at(9));
     late.packet.acknowledgement.data_base = Psn(300);
-    let before = p.a.entry.connection.delivery.lanes[0].tx;
+    let before = p.a.entry.connection.flow.delivery.lanes[0].tx;
     assert_eq!(p.a.receive(&late, at(11)), None);
-    assert_eq!(p.a.entry.connection.delivery.lanes[0].tx, before);
+    assert_eq!(p.a.entry.connection.flow.delivery.lanes[0].tx, before);
     assert_eq!(p.a.count(Counter::AckStale), 1);
 
     p.b.post(write(0, 4));

@@ -40,7 +40,7 @@ fn queued(capacity: u32) -> Node {
 /// Returns a BACK of everything sent, in response to a packet sent at `t1` that arrived at `t2`.
 fn answer(node: &Node, t1: u64, t2: u64, now: u64) -> Wire {
     let c = &node.entry.connection;
-    let mut wire = back(node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, at(now));
+    let mut wire = back(node, c.flow.delivery.data().tx.next.0, c.flow.delivery.request().tx.next.0, at(now));
     wire.packet.t1 = at(t1).ticks();
     wire.packet.t2 = at(t2).ticks();
     wire
@@ -71,7 +71,7 @@ fn an_ack_raises_an_event_with_its_four_times() {
     assert_eq!((event.forward_hops, event.rx_buffer_level, event.ecn_accumulated), (3, 17, 99));
     assert_eq!((event.cc_metadata, event.num_packets_acked), (0xabcdef, 3));
     assert_eq!((event.eack, event.eack_drop, event.fcwnd, event.ncwnd), (0, 0, Fcwnd::from_packets(32), 64));
-    let delays = &node.entry.connection.congestion.delays;
+    let delays = &node.entry.connection.flow.congestion.delays;
     assert_eq!(delays[0].last, nic_time(30).since(nic_time(0)));
     let fabric = nic_time(30).since(nic_time(0)).0 - nic_time(20).since(nic_time(7)).0;
     assert_eq!((delays[1].last, delays[1].windowed_minimum()), (Ticks(fabric), Ticks(fabric)));
@@ -86,7 +86,7 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     });
     node.drain(at(0));
     let mut wire = answer(&node, 0, 5, 100);
-    let base = node.entry.connection.delivery.lanes[0].tx.base;
+    let base = node.entry.connection.flow.delivery.lanes[0].tx.base;
     wire.packet.kind = EACK;
     wire.packet.acknowledgement.data_base = base;
     wire.packet.acknowledgement.selective = 1;
@@ -187,7 +187,7 @@ fn the_datapath_obeys_a_stub() {
 
 /// Returns a result that changes nothing.
 fn outcome(node: &Node) -> Outcome {
-    let c = &node.entry.connection.congestion;
+    let c = &node.entry.connection.flow.congestion;
     Outcome {
         connection_id: 5,
         fcwnd: c.fcwnd,
@@ -212,7 +212,7 @@ fn without_room_events_are_refused_and_counted() {
     }
     assert_eq!(node.count(Counter::EventRefusedFull), 3);
     assert_eq!(Counter::EventRefusedFull.name(), Verdict::RefusedFull.name());
-    assert_eq!((node.events.len(), node.entry.connection.congestion.packets_acked), (0, 3));
+    assert_eq!((node.events.len(), node.entry.connection.flow.congestion.packets_acked), (0, 3));
 }
 
 /// If an engine never answers, its event is given up after some time, and nothing else changes (D-73).
@@ -232,7 +232,7 @@ fn an_event_without_a_result_is_given_up() {
     assert_eq!((node.events.len(), node.count(Counter::CongestionEventLost)), (2, 1));
     assert_eq!(node.entry.tables.statistics.congestion_lost, 1);
     assert_eq!(
-        node.entry.connection.congestion.fcwnd,
+        node.entry.connection.flow.congestion.fcwnd,
         Fcwnd::from_packets(32),
         "the last windows stay in force"
     );
@@ -246,7 +246,7 @@ fn results_are_checked_before_they_are_used() {
         Outcome { fcwnd: Fcwnd(0), ncwnd: u16::MAX, retransmit_timeout: Ticks(0), ..outcome(&node) };
     node.result(wild, at(0));
     assert_eq!(node.count(Counter::CongestionResultUnexpected), 1);
-    assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(32));
+    assert_eq!(node.entry.connection.flow.congestion.fcwnd, Fcwnd::from_packets(32));
     node.post(write(0, 4));
     node.drain(at(1));
     let wire = answer(&node, 1, 3, 5);
@@ -257,7 +257,7 @@ fn results_are_checked_before_they_are_used() {
     wild.connection_id = 5;
     node.result(wild, at(7));
     assert_eq!(node.count(Counter::CongestionResultRepaired), 1);
-    let c = &node.entry.connection.congestion;
+    let c = &node.entry.connection.flow.congestion;
     assert_eq!((c.fcwnd, c.ncwnd, c.rto), (Fcwnd(1), 2047, Ticks(1)));
 }
 
@@ -283,9 +283,9 @@ fn a_shorter_timeout_holds_for_packets_under_way() {
 fn randomize_path_takes_another_path() {
     for version in [4, 6] {
         let mut node = queued(16);
-        node.entry.connection.endpoint.path.ip_version = version;
-        node.entry.connection.endpoint.path.source_port = 50_000;
-        let mut seen = vec![node.entry.connection.endpoint.path];
+        node.entry.connection.flow.endpoint.path.ip_version = version;
+        node.entry.connection.flow.endpoint.path.source_port = 50_000;
+        let mut seen = vec![node.entry.connection.flow.endpoint.path];
         for round in 0..20 {
             let now = round * 100;
             node.post(write(0, 4));
@@ -293,7 +293,7 @@ fn randomize_path_takes_another_path() {
             let wire = answer(&node, now, now + 2, now + 5);
             node.receive(&wire, at(now + 5));
             node.result(Outcome { randomize_path: 1, ..outcome(&node) }, at(now + 6));
-            let (path, last) = (node.entry.connection.endpoint.path, seen[seen.len() - 1]);
+            let (path, last) = (node.entry.connection.flow.endpoint.path, seen[seen.len() - 1]);
             if version == 4 {
                 assert!(path.source_port >= 49152 && path.source_port != last.source_port);
                 assert_eq!(path.flow_label, last.flow_label);
@@ -326,14 +326,14 @@ fn a_timeout_takes_another_path() {
             node.post(write(0, 4));
         });
         node.drain(at(0));
-        let before = node.entry.connection.endpoint.path;
+        let before = node.entry.connection.flow.endpoint.path;
         let first = node.turn(at(RTO_MICROS + 1)).expect("the base packet, sent again");
         assert_eq!(first.packet.psn, 300);
-        let after = node.entry.connection.endpoint.path;
+        let after = node.entry.connection.flow.endpoint.path;
         assert_eq!(before != after, threshold == 1, "before the copy leaves");
         node.drain(at(RTO_MICROS + 2));
         assert_eq!(node.entry.tables.statistics.retransmitted_timeout, 10);
-        assert_eq!(node.entry.connection.endpoint.path, after);
+        assert_eq!(node.entry.connection.flow.endpoint.path, after);
         assert_eq!(node.entry.tables.statistics.path_changes, threshold.into());
     }
 }
@@ -353,7 +353,7 @@ fn acknowledgements_that_get_lost_take_other_paths() {
         });
         let sent = p.a.drain(at(0));
         p.b.receive(&sent[0], at(10));
-        let path = |p: &Pair| p.b.entry.connection.endpoint.path;
+        let path = |p: &Pair| p.b.entry.connection.flow.endpoint.path;
         let (before, copies) = (path(&p), if new_packet { 4 } else { 32 });
         for n in 0..copies {
             if new_packet && n == 3 {
@@ -377,9 +377,9 @@ fn departures_keep_the_gap() {
     // 8 Gb/s and 800 kb/s with packets of 3264 B, and the ends of the field's range.
     for gap in [1, 6, 1000, 63_750, (1 << 20) - 1] {
         let mut node = node(Settings::CONSTANT);
-        node.entry.connection.congestion.fcwnd = Fcwnd(512);
-        node.entry.connection.congestion.inter_packet_gap = InterPacketGap(gap);
-        node.entry.connection.congestion.rto = Ticks((1 << 24) - 1);
+        node.entry.connection.flow.congestion.fcwnd = Fcwnd(512);
+        node.entry.connection.flow.congestion.inter_packet_gap = InterPacketGap(gap);
+        node.entry.connection.flow.congestion.rto = Ticks((1 << 24) - 1);
         (0..20).for_each(|_| {
             node.post(write(0, 4));
         });
@@ -392,7 +392,8 @@ fn departures_keep_the_gap() {
                 departures.push(now);
                 let c = &node.entry.connection;
                 let time = Picoseconds::from_nanos(now + 50);
-                let ack = back(&node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, time);
+                let ack =
+                    back(&node, c.flow.delivery.data().tx.next.0, c.flow.delivery.request().tx.next.0, time);
                 node.receive(&ack, time);
             }
             // The wheel wakes the engine at ticks of 512 ns.
@@ -421,7 +422,7 @@ fn departures_keep_the_gap() {
 #[test]
 fn one_packet_is_outstanding_below_a_window_of_one() {
     let mut node = node(Settings::CONSTANT);
-    let c = &mut node.entry.connection.congestion;
+    let c = &mut node.entry.connection.flow.congestion;
     (c.fcwnd, c.inter_packet_gap, c.rto) = (Fcwnd(1023), InterPacketGap(10), Ticks((1 << 24) - 1));
     (0..5).for_each(|_| {
         node.post(write(0, 4));
@@ -429,7 +430,7 @@ fn one_packet_is_outstanding_below_a_window_of_one() {
     assert_eq!(node.drain(at(0)).len(), 1);
     node.wake = true;
     assert!(node.drain(at(1000)).is_empty());
-    node.entry.connection.congestion.fcwnd = Fcwnd::from_packets(3);
+    node.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(3);
     node.wake = true;
     assert_eq!(node.drain(at(1001)).len(), 2, "three are outstanding at once");
 }
@@ -438,7 +439,7 @@ fn one_packet_is_outstanding_below_a_window_of_one() {
 #[test]
 fn retransmissions_and_responses_are_paced() {
     let mut p = Pair::new(false);
-    let c = &mut p.b.entry.connection.congestion;
+    let c = &mut p.b.entry.connection.flow.congestion;
     (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), InterPacketGap(200));
     (0..2).for_each(|_| {
         p.a.post(read(0, 4));
@@ -448,8 +449,8 @@ fn retransmissions_and_responses_are_paced() {
     p.a.receive(&first, at(2));
     let ack = back(
         &p.b,
-        p.b.entry.connection.delivery.lanes[0].tx.next.0,
-        p.b.entry.connection.delivery.lanes[1].tx.next.0,
+        p.b.entry.connection.flow.delivery.lanes[0].tx.next.0,
+        p.b.entry.connection.flow.delivery.lanes[1].tx.next.0,
         at(3),
     );
     p.b.receive(&ack, at(3));
@@ -468,14 +469,14 @@ fn swift_decides_in_the_step() {
     node.drain(at(0));
     let wire = answer(&node, 0, 5, 10);
     node.receive(&wire, at(10));
-    let grown = node.entry.connection.congestion.fcwnd;
+    let grown = node.entry.connection.flow.congestion.fcwnd;
     assert!(grown > Fcwnd::from_packets(32), "{grown:?}");
     node.post(write(0, 4));
     node.drain(at(1000));
     let mut wire = answer(&node, 1000, 1001, 2000);
     wire.packet.iv = at(1002);
     node.receive(&wire, at(2000));
-    let c = &node.entry.connection.congestion;
+    let c = &node.entry.connection.flow.congestion;
     assert!(c.fcwnd <= Fcwnd(grown.0 / 2 + 1), "{:?}", c.fcwnd);
     assert_eq!(node.entry.tables.statistics.congestion_results, 2);
     assert!(node.events.is_empty(), "no event uses the queues");
@@ -500,7 +501,7 @@ fn settings_change_while_packets_are_under_way() {
     node.wake = true;
     node.drain(at(5));
     assert_eq!(node.entry.settings, CurrentSettings::new(settings));
-    assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(8));
+    assert_eq!(node.entry.connection.flow.congestion.fcwnd, Fcwnd::from_packets(8));
 }
 
 /// F-10.2-1, F-10.2-3, F-10.2-4, D-76: requests that have to wait raise the level that ACKs report. Later it falls
@@ -508,8 +509,8 @@ fn settings_change_while_packets_are_under_way() {
 #[test]
 fn held_requests_raise_the_level() {
     let mut p = Pair::new(true);
-    p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(128);
-    p.a.entry.connection.congestion.ncwnd = 128;
+    p.a.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(128);
+    p.a.entry.connection.flow.congestion.ncwnd = 128;
     (0..65).for_each(|_| {
         p.a.post(write(0, 4));
     });
@@ -517,13 +518,13 @@ fn held_requests_raise_the_level() {
     for wire in &sent[1..] {
         p.b.receive(wire, at(1));
     }
-    let level = p.b.entry.connection.occupancy.level;
+    let level = p.b.entry.cold.occupancy.level;
     assert_eq!(level, 16, "64 of 128 requests wait for the first");
     let ack = p.b.drain(at(20)).into_iter().find(|wire| wire.is(EACK)).expect("an EACK");
     assert_eq!(ack.packet.rx_buffer_level, 16);
     p.b.receive(&sent[0], at(21));
     p.b.drain(at(22));
-    assert_eq!(p.b.entry.connection.occupancy.level, 0);
+    assert_eq!(p.b.entry.cold.occupancy.level, 0);
 }
 
 /// F-10.2-3: the value at which a pool counts as full sets its thresholds, separately for the two pools.
@@ -531,17 +532,17 @@ fn held_requests_raise_the_level() {
 fn thresholds_follow_where_a_pool_is_full() {
     let level = |full_packet_pool, full_buffer_pool, held: u64| {
         let mut p = Pair::new(true);
-        let config = &mut p.b.entry.connection.occupancy;
+        let config = &mut p.b.entry.cold.occupancy;
         (config.full_packet_pool, config.full_buffer_pool) = (full_packet_pool, full_buffer_pool);
-        p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(128);
-        p.a.entry.connection.congestion.ncwnd = 128;
+        p.a.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(128);
+        p.a.entry.connection.flow.congestion.ncwnd = 128;
         (0..=held).for_each(|_| {
             p.a.post(write(0, 4));
         });
         for wire in &p.a.drain(at(0))[1..] {
             p.b.receive(wire, at(1));
         }
-        p.b.entry.connection.occupancy.level
+        p.b.entry.cold.occupancy.level
     };
     assert_eq!([level(0, 0, 16), level(128, 2048, 16)], [4, 4], "the defaults are the whole pools");
     assert_eq!([level(32, 0, 15), level(32, 0, 16), level(32, 0, 40)], [15, 16, 31]);
@@ -554,22 +555,22 @@ fn thresholds_follow_where_a_pool_is_full() {
 #[test]
 fn a_small_weight_smooths_the_level() {
     let mut p = Pair::new(true);
-    p.b.entry.connection.occupancy.weight = 64; // a quarter
+    p.b.entry.cold.occupancy.weight = 64; // a quarter
     (0..3).for_each(|_| {
         p.a.post(write(0, 4));
     });
     let sent = p.a.drain(at(0));
     p.b.receive(&sent[1], at(1));
-    assert_eq!(p.b.entry.connection.occupancy.packets, 256, "the first sample, 8 fraction bits (D-76)");
+    assert_eq!(p.b.entry.cold.occupancy.packets, 256, "the first sample, 8 fraction bits (D-76)");
     p.b.receive(&sent[2], at(1));
-    assert_eq!(p.b.entry.connection.occupancy.packets, 320, "a quarter of one request more");
+    assert_eq!(p.b.entry.cold.occupancy.packets, 320, "a quarter of one request more");
 }
 
 /// The timing wheel is not the only clock: the pacing timer itself never fires early either.
 #[test]
 fn the_pacing_timer_is_armed_behind_the_departure() {
     let mut node = node(Settings::CONSTANT);
-    let c = &mut node.entry.connection.congestion;
+    let c = &mut node.entry.connection.flow.congestion;
     (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), InterPacketGap(100));
     (0..2).for_each(|_| {
         node.post(write(0, 4));
@@ -578,7 +579,7 @@ fn the_pacing_timer_is_armed_behind_the_departure() {
     let wire = answer(&node, 0, 1, 2);
     node.receive(&wire, at(2));
     assert!(node.drain(at(3)).is_empty());
-    let pacing = node.entry.connection.congestion.pacing.time().expect("armed");
+    let pacing = node.entry.connection.flow.congestion.pacing.time().expect("armed");
     let due = FalconTime(at(0).ticks().0).after(Ticks::from_nanos(100 * GAP_NANOS));
     assert!(pacing.reached(due));
     assert!(pacing.since(due).0 <= 2);

@@ -9,7 +9,7 @@ use crate::harness::*;
 /// Returns an EACK with data bitmaps, in response to a packet sent at `t1`.
 fn eack(node: &Node, received: Bitmap128, acknowledged: Bitmap128, t1: u64, now: u64) -> Wire {
     let c = &node.entry.connection;
-    let mut wire = back(node, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, at(now));
+    let mut wire = back(node, c.flow.delivery.data().tx.base.0, c.flow.delivery.request().tx.base.0, at(now));
     wire.packet.kind = EACK;
     wire.packet.t1 = at(t1).ticks();
     wire.packet.acknowledgement.selective = 1;
@@ -46,8 +46,8 @@ proptest! {
         fresh in any::<bool>(),
     ) {
         let mut node = node_with(sent);
-        node.entry.connection.delivery.tuning.ooo_threshold = threshold;
-        let base = node.entry.connection.delivery.lanes[0].tx.base;
+        node.entry.connection.flow.delivery.tuning.ooo_threshold = threshold;
+        let base = node.entry.connection.flow.delivery.lanes[0].tx.base;
         let inside = Bitmap128::low_mask(sent);
         let received = Bitmap128 { low: received, high: 0 }.and(inside);
         let acknowledged = Bitmap128 { low: acknowledged, high: 0 }.and(received);
@@ -78,7 +78,7 @@ proptest! {
         }
         // F-9.1.4-2: the same EACK within the RTT resends nothing.
         let mut again = eack(&node, received, Bitmap128::ZERO, 0, 101);
-        let moved = node.entry.connection.delivery.lanes[0].tx.base.distance_from(base);
+        let moved = node.entry.connection.flow.delivery.lanes[0].tx.base.distance_from(base);
         again.packet.acknowledgement.data_received = received.shift_right(moved);
         again.packet.acknowledgement.own_data = own as u8;
         again.packet.t1 = at(90).ticks();
@@ -109,7 +109,7 @@ fn own_resends_the_tail_once_per_rtt() {
     let mut wire = eack(&node, received, Bitmap128::ZERO, 0, 60);
     wire.packet.acknowledgement.own_data = 1;
     node.receive(&wire, at(60));
-    let base = node.entry.connection.delivery.lanes[0].tx.base.0;
+    let base = node.entry.connection.flow.delivery.lanes[0].tx.base.0;
     let resent: Vec<u32> = node.drain(at(60)).iter().map(|w| w.packet.psn.wrapping_sub(base)).collect();
     assert_eq!(resent, (30..40).collect::<Vec<_>>());
     node.receive(&wire, at(70));
@@ -132,5 +132,8 @@ fn request_holes_are_resent() {
     p.a.receive(&wire, at(50));
     let resent: Vec<_> = p.a.drain(at(50)).iter().map(Wire::id).collect();
     assert_eq!(resent, [(PULL_REQUEST, 100, 1), (PULL_REQUEST, 101, 2)], "105 - 3 > 101");
-    assert_eq!(p.a.entry.connection.delivery.lanes[1].tx.outstanding_requests, 4, "EACK bits free (D-30)");
+    assert_eq!(
+        p.a.entry.connection.flow.delivery.lanes[1].tx.outstanding_requests, 4,
+        "EACK bits free (D-30)"
+    );
 }

@@ -30,8 +30,8 @@ fn fractional_fabric_window() {
 #[test]
 fn pull_data_passes_a_closed_nic_window() {
     let mut p = Pair::new(false);
-    p.b.entry.connection.congestion.ncwnd = 1;
-    p.b.entry.connection.congestion.fcwnd = Fcwnd::from_packets(4);
+    p.b.entry.connection.flow.congestion.ncwnd = 1;
+    p.b.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(4);
     for _ in 0..6 {
         p.a.post(read(0, 4));
     }
@@ -39,7 +39,7 @@ fn pull_data_passes_a_closed_nic_window() {
     let mut answers: Vec<Wire> = requests.iter().filter_map(|w| p.b.receive(w, at(1))).collect();
     answers.extend(p.b.drain(at(1)));
     assert_eq!(answers.iter().filter(|w| w.is(PULL_DATA)).count(), 4, "fcwnd of them");
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].tx.outstanding_requests, 0);
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].tx.outstanding_requests, 0);
     for w in answers {
         p.a.receive(&w, at(2));
     }
@@ -88,12 +88,12 @@ fn requests_and_answers_take_turns() {
             p.b.post(write(0, 4));
         }
         let requests = p.a.drain(at(0));
-        p.b.entry.connection.delivery.lanes[0].tx.size = 0; // nothing can leave yet
+        p.b.entry.connection.flow.delivery.lanes[0].tx.size = 0; // nothing can leave yet
         for wire in &requests {
             assert_eq!(p.b.receive(wire, at(1)).filter(|answer| answer.is(PULL_DATA)), None);
         }
-        p.b.entry.connection.delivery.lanes[0].tx.size = 128;
-        p.b.entry.connection.congestion.ncwnd = ncwnd;
+        p.b.entry.connection.flow.delivery.lanes[0].tx.size = 128;
+        p.b.entry.connection.flow.congestion.ncwnd = ncwnd;
         p.b.wake = true;
         let mut kinds: Vec<_> = p.b.drain(at(2)).iter().map(|wire| wire.packet.kind).collect();
         kinds.retain(|kind| matches!(*kind, PUSH_DATA | PULL_DATA));
@@ -167,8 +167,8 @@ proptest! {
         let data_window = data_window - if data_window < 4 { 0 } else { (data_window / 16).max(1) };
         prop_assert_eq!(sent(&mut node, 0), (least(data_window, pushes), least(request_window, pulls)));
         let c = &node.entry.connection;
-        prop_assert_eq!(usize::from(c.delivery.data().tx.outstanding_requests), least(data_window, pushes)); // DORC
-        prop_assert_eq!(usize::from(c.delivery.request().tx.outstanding_requests), least(request_window, pulls)); // RORC
+        prop_assert_eq!(usize::from(c.flow.delivery.data().tx.outstanding_requests), least(data_window, pushes)); // DORC
+        prop_assert_eq!(usize::from(c.flow.delivery.request().tx.outstanding_requests), least(request_window, pulls)); // RORC
     }
 
     /// F-9.1.2-4, F-9.1.2-6, F-9.1.2-7, D-29: after everything timed out, min(fcwnd, ncwnd) copies of each window
@@ -181,19 +181,19 @@ proptest! {
         pushes in 1..40u32,
     ) {
         let mut node = Node::new(&parameters(false, initial(9, u32::MAX - 9, 5), initial(0, 0, 0)));
-        node.entry.connection.congestion.fcwnd = Fcwnd::from_packets(64);
+        node.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(64);
         for _ in 0..pushes {
             node.post(write(0, 4));
         }
         prop_assert_eq!(sent(&mut node, 0), (pushes as usize, 0));
-        node.entry.connection.congestion.fcwnd = Fcwnd::from_packets(fcwnd);
-        node.entry.connection.congestion.ncwnd = ncwnd;
+        node.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(fcwnd);
+        node.entry.connection.flow.congestion.ncwnd = ncwnd;
         let edge = fcwnd.min(ncwnd).min(pushes);
         let copies = node.drain(at(RTO_MICROS + 1));
         let psns: Vec<u32> = copies.iter().map(|w| w.packet.psn.wrapping_sub(u32::MAX - 9)).collect();
         prop_assert_eq!(psns, (0..edge).collect::<Vec<_>>());
-        prop_assert_eq!(u32::from(node.entry.connection.delivery.lanes[0].tx.outstanding_retransmitted), edge);
-        prop_assert_eq!(node.entry.connection.delivery.lanes[0].tx.retransmit.count_ones(), pushes - edge);
+        prop_assert_eq!(u32::from(node.entry.connection.flow.delivery.lanes[0].tx.outstanding_retransmitted), edge);
+        prop_assert_eq!(node.entry.connection.flow.delivery.lanes[0].tx.retransmit.count_ones(), pushes - edge);
         for n in 1..=pushes {
             // One acknowledged copy frees one credit.
             let ack = back(&node, (u32::MAX - 9).wrapping_add(n), 9, at(RTO_MICROS + 2));
@@ -201,7 +201,7 @@ proptest! {
             let more = node.drain(at(RTO_MICROS + 2)).len() as u32;
             prop_assert_eq!(more, u32::from(n + edge <= pushes));
         }
-        let w = node.entry.connection.delivery.lanes[0].tx;
+        let w = node.entry.connection.flow.delivery.lanes[0].tx;
         prop_assert_eq!((w.outstanding_retransmitted, w.outstanding_requests), (0, 0));
         prop_assert!(w.retransmit.is_zero());
     }

@@ -31,9 +31,9 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
             let mut node = Node::new(&p);
             node.post(if pull { read(0, 4) } else { write(0, 4) });
             node.post(write(8, 4));
-            node.entry.connection.congestion.ncwnd = 1; // the second push cannot leave
+            node.entry.connection.flow.congestion.ncwnd = 1; // the second push cannot leave
             if pull {
-                node.entry.connection.delivery.lanes[0].tx.size = 0;
+                node.entry.connection.flow.delivery.lanes[0].tx.size = 0;
             }
             let sent = into_nothing(&mut node, 0, 20_000);
             let kind = if pull { PULL_REQUEST } else { PUSH_DATA };
@@ -197,7 +197,7 @@ fn nack_codes_become_resyncs_and_completions() {
         node.receive(&ack, at(7));
         let done = node.completions();
         assert_eq!((done[0].status, done[0].ulp_code), (completion as u8, 0x80), "F-7.8-7");
-        assert_eq!(node.entry.connection.delivery.lanes[0].tx.outstanding_requests, 0, "D-30");
+        assert_eq!(node.entry.connection.flow.delivery.lanes[0].tx.outstanding_requests, 0, "D-30");
     }
 }
 
@@ -318,10 +318,10 @@ fn rnr_takes_a_packet_out_of_the_queue_and_arms_its_timer() {
     node.post(write(0, 4));
     node.drain(at(0));
     // The timeout is processed in a service whose frame an ACK takes: the copy is still queued.
-    node.entry.connection.delivery.ack.pending = 1;
+    node.entry.connection.flow.delivery.ack.pending = 1;
     let first = node.turn(at(RTO_MICROS + 1)).expect("the ACK");
     assert!(first.is(BACK));
-    assert!(node.entry.connection.delivery.lanes[0].tx.retransmit.get(0));
+    assert!(node.entry.connection.flow.delivery.lanes[0].tx.retransmit.get(0));
     let mut wire = nack(&node, Window::Data, 20, RNR, at(RTO_MICROS + 2));
     wire.packet.rnr_timeout_code = 16;
     node.receive(&wire, at(RTO_MICROS + 2));
@@ -351,13 +351,13 @@ fn orrc_ends_at_zero() {
         node.post(write(0, 4));
         node.drain(at(0));
         assert_eq!(node.drain(at(1001)).len(), 1);
-        assert_eq!(node.entry.connection.delivery.lanes[0].tx.outstanding_retransmitted, 1);
+        assert_eq!(node.entry.connection.flow.delivery.lanes[0].tx.outstanding_retransmitted, 1);
         if queued {
-            node.entry.connection.delivery.ack.pending = 1;
+            node.entry.connection.flow.delivery.ack.pending = 1;
             node.turn(at(2005));
-            assert!(node.entry.connection.delivery.lanes[0].tx.retransmit.get(0));
+            assert!(node.entry.connection.flow.delivery.lanes[0].tx.retransmit.get(0));
             assert_eq!(
-                node.entry.connection.delivery.lanes[0].tx.outstanding_retransmitted, 0,
+                node.entry.connection.flow.delivery.lanes[0].tx.outstanding_retransmitted, 0,
                 "eligible again"
             );
         } else {
@@ -365,7 +365,7 @@ fn orrc_ends_at_zero() {
         }
         let ack = back(&node, 21, 9, at(2010));
         node.receive(&ack, at(2010));
-        let w = node.entry.connection.delivery.lanes[0].tx;
+        let w = node.entry.connection.flow.delivery.lanes[0].tx;
         assert_eq!((w.outstanding_retransmitted, w.outstanding_requests), (0, 0));
         assert_eq!(node.drain(at(2010)), [], "an ACK takes it out of the queue (D-29)");
         assert_eq!(into_nothing(&mut node, 2010, 6000).len(), 0);
@@ -381,7 +381,7 @@ fn shrunken_window_resends_the_base_only() {
         node.post(write(0, 4));
     }
     node.drain(at(0));
-    node.entry.connection.congestion.fcwnd = Fcwnd(1);
+    node.entry.connection.flow.congestion.fcwnd = Fcwnd(1);
     let wire = nack(&node, Window::Data, 22, CIE, at(5));
     node.receive(&wire, at(5));
     assert_eq!(node.drain(at(5)), [], "the Resync of 22 waits");
@@ -435,7 +435,7 @@ fn waiting_for_a_receive_is_no_congestion() {
     let mut first = nack(&node, Window::Data, 20, RNR, at(5));
     first.packet.rnr_timeout_code = 20; // 10.24 ms
     node.receive(&first, at(12));
-    let reached = node.entry.connection.congestion;
+    let reached = node.entry.connection.flow.congestion;
     assert_eq!(node.entry.tables.statistics.congestion_events, 1);
     let mut copies = 0;
     for now in (100..1_000_000).step_by(100) {
@@ -444,7 +444,7 @@ fn waiting_for_a_receive_is_no_congestion() {
         node.receive(&again, at(now + 7));
         copies += node.drain(at(now + 8)).len();
     }
-    let congestion = node.entry.connection.congestion;
+    let congestion = node.entry.connection.flow.congestion;
     assert_eq!(copies, 0, "each RNR NACK delays the copy (D-40)");
     assert_eq!(node.entry.tables.statistics.congestion_events, 1);
     assert_eq!((congestion.fcwnd, congestion.rto), (reached.fcwnd, reached.rto));
@@ -456,7 +456,7 @@ fn waiting_for_a_receive_is_no_congestion() {
     assert_eq!((sent.len(), node.entry.tables.statistics.congestion_events), (1, 1));
     let sent = into_nothing(&mut node, 1_011_000, 1_100_000);
     assert!(!sent.is_empty() && node.entry.tables.statistics.congestion_events > 1);
-    assert!(node.entry.connection.congestion.fcwnd < reached.fcwnd);
+    assert!(node.entry.connection.flow.congestion.fcwnd < reached.fcwnd);
 }
 
 /// The frame is built after the lock is released. If this fails, a new connection in the same slot must not
@@ -473,10 +473,10 @@ fn what_a_predecessor_could_not_send_is_nothing_to_its_successor() {
         *p.a.entry = successor;
         (p.a.entry.connection.state, p.a.entry.connection.generation) = (state, generation);
         let before = p.a.entry.clone();
-        p.a.entry.not_sent(&booked);
+        p.a.entry.whole().not_sent(&booked);
         assert!(p.a.entry == before, "{state:?}, incarnation {generation}");
     }
     *p.a.entry = successor;
-    p.a.entry.not_sent(&booked);
-    assert!(p.a.entry.connection.delivery.lanes[0].tx.retransmit.get(0), "its own packet is sent again");
+    p.a.entry.whole().not_sent(&booked);
+    assert!(p.a.entry.connection.flow.delivery.lanes[0].tx.retransmit.get(0), "its own packet is sent again");
 }

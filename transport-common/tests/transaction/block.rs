@@ -24,7 +24,7 @@ fn pair(ordered: bool) -> Pair {
 /// A pair whose target has another ULP than its initiator.
 fn strangers(ordered: bool) -> Pair {
     let mut p = pair(ordered);
-    p.a.entry.connection.endpoint.protocol = Protocol::RDMA;
+    p.a.entry.connection.flow.endpoint.protocol = Protocol::RDMA;
     p
 }
 
@@ -235,7 +235,7 @@ fn a_pull_in_rnr_without_a_cell_comes_again() {
     let sent = p.a.drain(at(0));
     let nack = p.b.receive(&sent[0], at(5)).expect("a NACK");
     assert!(nack.is(NACK) && nack.packet.nack_code == NO_RESOURCES);
-    assert!(p.b.entry.connection.delivery.lanes[1].rx.received.is_zero());
+    assert!(p.b.entry.connection.flow.delivery.lanes[1].rx.received.is_zero());
     set_busy(&mut p.b, false);
     p.run(10, 4 * RTO_MICROS);
     assert_eq!(p.a.completed(), [(1, 0)]);

@@ -88,7 +88,7 @@ fn read_longer_than_a_segment_of_the_target() {
     let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
     (p.config.max_segment, p.config.max_answer) = (1392, 1416);
     let mut p = Pair::with(&p);
-    p.a.entry.connection.endpoint.max_segment = 3264; // its MTU is larger
+    p.a.entry.connection.flow.endpoint.max_segment = 3264; // its MTU is larger
     for (length, code) in [(1393, 0), (1416, 0), (1417, UlpCode::INVALID_REQUEST.0)] {
         p.a.post(read(0, length));
         let request = p.a.drain(at(0)).remove(0);
@@ -228,7 +228,7 @@ fn unknown_pull_data_is_acknowledged_and_dropped() {
         wrong.packet.acknowledgement.data_base.0 = 300;
         p.a.receive(&wrong, at(2));
         assert_eq!(p.a.count(Counter::DropPullDataUnknown), 1, "RSN {rsn}");
-        assert_eq!((p.a.completed(), p.a.entry.connection.delivery.lanes[0].rx.base.0), (vec![], 201));
+        assert_eq!((p.a.completed(), p.a.entry.connection.flow.delivery.lanes[0].rx.base.0), (vec![], 201));
         assert_eq!(p.a.deliveries[WorkKind::PlaceResponse as usize], 0);
     }
 }
@@ -248,7 +248,7 @@ fn answers_that_do_not_fit() {
         p.a.receive(&answer, at(2));
         let done = p.a.completions();
         assert_eq!((done.len(), done[0].status, done[0].length), (1, status, length));
-        assert_eq!(p.a.entry.connection.delivery.lanes[0].rx.base.0, 201, "acknowledged (D-23)");
+        assert_eq!(p.a.entry.connection.flow.delivery.lanes[0].rx.base.0, 201, "acknowledged (D-23)");
         assert_eq!(p.a.deliveries[WorkKind::PlaceResponse as usize], u32::from(status == 0));
     }
     let mut p = Pair::new(true);
@@ -292,7 +292,9 @@ fn a_target_in_reset_drops_requests() {
             p.a.receive(&nack, at(5));
         }
         let c = &p.b.entry.connection;
-        assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
+        assert!(
+            c.flow.delivery.data().rx.received.is_zero() && c.flow.delivery.request().rx.received.is_zero()
+        );
         assert!(p.b.entry.tables.requests.iter().all(|request| request.state == RequestState::Free));
         assert_eq!((p.b.free_cells(), p.b.delivered.len(), p.b.count(Counter::DropXlr)), (CELLS, 0, 2));
         p.run(10, 100);

@@ -18,7 +18,7 @@ fn states(node: &Node) -> [TransactionState; 2] {
 /// Returns an EACK for the packet after the base of each window that is named.
 fn second_acknowledged(to: &Node, window: Window, now: u64) -> Wire {
     let c = &to.entry.connection;
-    let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, at(now));
+    let mut wire = back(to, c.flow.delivery.data().tx.base.0, c.flow.delivery.request().tx.base.0, at(now));
     wire.packet.kind = EACK;
     let ack = &mut wire.packet.acknowledgement;
     ack.selective = 1;
@@ -51,7 +51,10 @@ fn pushes_from_submission_to_completion() {
     p.b.drain(at(2));
     assert_eq!((p.b.delivered.as_slice(), &p.b.memory[64..72]), (&[1, 2][..], &b"pushpush"[..]));
     assert!(p.b.entry.tables.requests.iter().all(|request| request.state == RequestState::Free));
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 302, "acknowledged when the ULP has them");
+    assert_eq!(
+        p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 302,
+        "acknowledged when the ULP has them"
+    );
 
     let ack = second_acknowledged(&p.a, Window::Data, 3);
     p.a.receive(&ack, at(3));

@@ -45,7 +45,7 @@ fn completion_codes_have_their_values() {
 /// Returns an EACK that acknowledges the pushes at `offsets` from the base.
 fn selective(to: &Node, bits: u64, now: u64) -> Wire {
     let c = &to.entry.connection;
-    let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, at(now));
+    let mut wire = back(to, c.flow.delivery.data().tx.base.0, c.flow.delivery.request().tx.base.0, at(now));
     wire.packet.kind = EACK;
     wire.packet.acknowledgement.selective = 1;
     wire.packet.acknowledgement.data_acknowledged = Bitmap128 { low: bits, high: 0 };
@@ -75,7 +75,7 @@ proptest! {
         let mut reported = 0;
         for &n in &order {
             done.push(n);
-            let base = node.entry.connection.delivery.lanes[0].tx.base.0;
+            let base = node.entry.connection.flow.delivery.lanes[0].tx.base.0;
             let bits = done.iter().filter(|&&d| d >= base).fold(0u64, |bits, &d| bits | 1 << (d - base));
             let ack = selective(&node, bits, 1);
             node.receive(&ack, at(1));
@@ -156,7 +156,7 @@ fn answer_before_the_acknowledgement_of_its_request() {
     answer.packet.acknowledgement.request_base.0 = 100;
     p.a.receive(&answer, at(2));
     assert_eq!(p.a.completed(), [(1, 0)]);
-    assert_eq!(p.a.entry.connection.delivery.lanes[1].tx.base.0, 100, "no implicit ACK");
+    assert_eq!(p.a.entry.connection.flow.delivery.lanes[1].tx.base.0, 100, "no implicit ACK");
     // The request is still repeated until it is acknowledged. This changes nothing.
     p.run(10, 3 * RTO_MICROS);
     assert_eq!(p.a.completed(), []);
@@ -246,7 +246,7 @@ fn pulls_wait_for_credit() {
             let packets = p.a.drain(at(step));
             sent += packets.iter().filter(|wire| wire.packet.kind == PULL_REQUEST).count() as u32;
             // The requests are acknowledged, the responses are not there yet.
-            let ack = back(&p.a, p.a.entry.connection.delivery.lanes[0].tx.base.0, 100 + sent, at(step));
+            let ack = back(&p.a, p.a.entry.connection.flow.delivery.lanes[0].tx.base.0, 100 + sent, at(step));
             p.a.receive(&ack, at(step));
         }
         assert_eq!((sent, p.a.entry.connection.initiator.open_pulls), (credits, PULL_CREDITS));
@@ -464,7 +464,7 @@ fn absurd_producer_counts_as_nothing() {
         for absurd in [9 + TRANSACTIONS as u32 + 1, 8, 9, u32::MAX, 1 << 31] {
             node.queues().send_producer.store(absurd, Ordering::Relaxed);
             node.turn(at(1));
-            assert_eq!(node.entry.connection.delivery.lanes[0].tx.in_flight(), 1, "producer {absurd}");
+            assert_eq!(node.entry.connection.flow.delivery.lanes[0].tx.in_flight(), 1, "producer {absurd}");
         }
         node.queues().send_producer.store(11, Ordering::Relaxed);
         node.post(write(0, 4));

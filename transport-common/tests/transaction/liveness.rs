@@ -49,8 +49,8 @@ fn a_request_is_sent_again_after_its_answer_came() {
 fn a_lost_answer_keeps_its_credit() {
     let mut p = Pair::new(true);
     for node in [&mut p.a, &mut p.b] {
-        node.entry.connection.congestion.fcwnd = Fcwnd::from_packets(256);
-        node.entry.connection.congestion.ncwnd = 256;
+        node.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(256);
+        node.entry.connection.flow.congestion.ncwnd = 256;
     }
     let (mut posted, mut lost, mut completed) = (0, false, 0);
     for now in (0..40_000).step_by(4) {
@@ -294,7 +294,7 @@ fn waiting_for_a_receive_leaves_the_windows_alone() {
     p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
     let mut p = Pair::with(&p);
     p.a.post(work(Verb::SEND_ONLY, 0, 4));
-    let before = p.a.entry.connection.congestion.fcwnd;
+    let before = p.a.entry.connection.flow.congestion.fcwnd;
     let mut end = 0;
     for now in (0..6_000_000u64).step_by(100) {
         p.exchange(at(now));
@@ -303,7 +303,7 @@ fn waiting_for_a_receive_leaves_the_windows_alone() {
     p.b.post_receive(1, 64, 4);
     p.run(end + 10, 400_000);
     assert_eq!(p.a.completed(), [(1, 0)]);
-    let c = &p.a.entry.connection.congestion;
+    let c = &p.a.entry.connection.flow.congestion;
     assert!(c.fcwnd >= before, "fabric window {} of {}", c.fcwnd.0, before.0);
     assert!(c.rtt < Ticks::from_nanos(1_000_000), "a round trip of {} ticks", c.rtt.0);
     assert!(p.a.entry.tables.statistics.congestion_events < 20);
@@ -333,7 +333,7 @@ fn refused_pushes_wait_each_for_its_own_time() {
 #[cfg_attr(miri, ignore = "too many steps")]
 fn answers_pass_pushes_that_wait() {
     let mut p = Pair::new(true);
-    p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(16);
+    p.a.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(16);
     for _ in 0..100 {
         p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }

@@ -12,7 +12,7 @@ use crate::harness::*;
 /// Returns `n` alternating pushes and pulls, as `a` sends them.
 fn sent(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
     let mut p = Pair::new(ordered);
-    p.a.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(128);
+    p.a.entry.connection.flow.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(128);
     for i in 0..n {
         p.a.post(if i % 2 == 0 { write(i as u64 * 8, 8) } else { work(Verb::FETCH_ADD, 0x800, 8) });
     }
@@ -112,7 +112,7 @@ fn resource_nack_marks_nothing() {
         p.a.receive(&nack, now);
     }
     let c = &p.b.entry.connection;
-    assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
+    assert!(c.flow.delivery.data().rx.received.is_zero() && c.flow.delivery.request().rx.received.is_zero());
     assert_eq!(p.b.count(Counter::DropResources), 2);
     // The next request in order needs no cell. The others are sent again by their timers.
     p.b.receive(&sent[0], at(132));
@@ -142,7 +142,7 @@ fn rsn_out_of_range() {
     assert_eq!(p.b.receive(&old, at(2)), None);
     assert_eq!((p.b.count(Counter::DropRsn), p.b.delivered.len()), (1, 1));
     assert_eq!(
-        p.b.entry.connection.delivery.lanes[0].rx.base.0, 302,
+        p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 302,
         "acknowledged, otherwise it would be repeated forever"
     );
     let mut far = sent[3].clone();
@@ -159,8 +159,8 @@ fn rsn_out_of_range() {
 #[test]
 fn pulls_without_a_response_slot_are_nacked() {
     let mut p = Pair::new(false);
-    p.a.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(64);
-    p.b.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(1);
+    p.a.entry.connection.flow.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(64);
+    p.b.entry.connection.flow.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(1);
     let mut nacked = 0;
     let mut posted = 0;
     for round in 0..4 {
@@ -174,7 +174,7 @@ fn pulls_without_a_response_slot_are_nacked() {
                 nacked += u32::from(answer.is(NACK) && answer.packet.nack_code == NO_RESOURCES);
             }
         }
-        let base = p.b.entry.connection.delivery.lanes[1].rx.base.0;
+        let base = p.b.entry.connection.flow.delivery.lanes[1].rx.base.0;
         let ack = back(&p.a, 300, base, at(round));
         p.a.receive(&ack, at(round));
         p.a.entry.connection.initiator.open_pulls = 0; // an initiator without credits
@@ -182,7 +182,7 @@ fn pulls_without_a_response_slot_are_nacked() {
     assert!(nacked > 0);
     let t = p.b.entry.connection.target;
     assert_eq!(t.response_tail.wrapping_sub(t.response_head), 128);
-    p.b.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(64);
+    p.b.entry.connection.flow.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(64);
     p.run(10, 10 * RTO_MICROS);
     assert_eq!(p.a.completed().len(), posted);
     p.assert_idle();

@@ -54,7 +54,8 @@ fn copies_in_a_storm_share_acks() {
     for (in_window, apart) in [(false, 1), (true, 1), (false, 12), (true, 12)] {
         let (mut p, sent) = sent(true, &[write(0, 4), write(4, 4)]);
         let resync = resync_of(&sent[in_window as usize], 3);
-        let coalescing = p.b.entry.connection.delivery.tuning.ack_coalescing.as_picos().0.div_ceil(1_000_000);
+        let coalescing =
+            p.b.entry.connection.flow.delivery.tuning.ack_coalescing.as_picos().0.div_ceil(1_000_000);
         let repeated = 16 * coalescing;
         assert!(p.b.receive(&resync, at(100)).is_some(), "the first is acknowledged at once");
         let first = 100 + 2 * repeated;
@@ -96,7 +97,7 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     for key in 2..5 {
         assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Consumed);
     }
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 300, "the hole is still there");
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 300, "the hole is still there");
     p.b.receive(&sent[0], at(7));
     p.b.drain(at(7));
     assert_eq!(p.b.delivered, [1, 5], "2, 3, 4 are passed");
@@ -106,7 +107,7 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     assert_eq!(p.b.free_cells(), CELLS);
     assert!(p.b.entry.tables.requests.iter().all(|r| r.state == RequestState::Free));
     p.run(10, 100);
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 306);
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 306);
 }
 
 /// D-25: of the request after the last one that was delivered. The order passes over it at once. Otherwise the request
@@ -152,7 +153,7 @@ fn of_a_push_in_rnr() {
     p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
     p.b.drain(at(7));
     assert_eq!((p.b.delivered.as_slice(), p.b.free_cells()), (&[2][..], CELLS));
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 302);
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 302);
     p.b.post_receive(1, 0, 64);
     p.b.drain(at(5000));
     assert_eq!(p.b.delivered, [2], "the RNR timer has nothing to do");
@@ -167,7 +168,7 @@ fn of_an_unordered_push_in_rnr() {
     p.b.post_receive(1, 0, 64);
     p.b.drain(at(5000));
     assert_eq!((p.b.delivered.len(), p.b.free_cells()), (0, CELLS));
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 301);
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 301);
 }
 
 /// F-11-15, F-11-29: for a push that was completed in error: the entry is free again.
@@ -182,7 +183,7 @@ fn of_a_push_completed_in_error() {
         p.b.receive(&sent[1], at(6));
         assert_eq!(p.b.delivered, [2], "the order has passed the failed one");
         p.b.receive(&resync_of(&sent[0], 1), at(7)).expect("an ACK");
-        assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 302);
+        assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx.base.0, 302);
         assert!(p.b.entry.tables.requests.iter().all(|r| r.state == RequestState::Free));
     }
 }
@@ -267,10 +268,10 @@ fn of_an_rsn_whose_place_is_taken() {
     let held = p.b.entry.tables.requests[2];
     assert_eq!((held.state, p.b.free_cells()), (RequestState::Held, CELLS - 1));
     // Further ahead than the table reaches: it is not acknowledged, so it is sent again.
-    let base = p.b.entry.connection.delivery.lanes[0].rx;
+    let base = p.b.entry.connection.flow.delivery.lanes[0].rx;
     p.b.receive(&far(&sent[1], 0), at(2));
     assert_eq!((p.b.entry.tables.requests[2], p.b.free_cells()), (held, CELLS - 1));
-    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx, base);
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[0].rx, base);
     assert_eq!(p.b.count(Counter::DropResources), 1);
 
     // Its table entry belongs to a request that was refused and waits for its own Resync. So this Resync has to be

@@ -37,7 +37,7 @@ fn refused_push_is_redelivered_after_the_rnr_time() {
         let nack = p.b.receive(&sent[0], at(5));
         assert!(is_rnr(&nack, 300));
         assert_eq!(nack.expect("a NACK").packet.rnr_timeout_code, 14);
-        let w = &p.b.entry.connection.delivery.lanes[0].rx;
+        let w = &p.b.entry.connection.flow.delivery.lanes[0].rx;
         assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
         assert_eq!(p.b.free_cells(), CELLS - 1);
         let early = p.b.drain(at(RNR_MICROS - 50));
@@ -88,7 +88,7 @@ fn ordered_connection_stays_in_rnr() {
     assert_eq!(p.b.free_cells(), CELLS - 4);
     assert_eq!(p.b.entry.tables.requests[1].state, RequestState::Rnr);
     assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Held);
-    assert_eq!(p.b.entry.connection.delivery.lanes[1].rx.base.0, 101, "the pull is acknowledged");
+    assert_eq!(p.b.entry.connection.flow.delivery.lanes[1].rx.base.0, 101, "the pull is acknowledged");
     // A refused redelivery keeps the order and causes one more NACK: one cause each time (D-90).
     let again = p.b.drain(at(5 + RNR_MICROS + 1));
     assert_eq!(again.iter().filter(|w| w.is(NACK)).count(), 1);
@@ -122,7 +122,7 @@ fn a_push_waits_for_a_place_of_its_completion() {
         let sent = p.a.drain(at(0));
         assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
         assert_eq!((p.b.count(Counter::CompletionQueueFull), p.b.free_cells()), (1, CELLS - 1));
-        let w = &p.b.entry.connection.delivery.lanes[0].rx;
+        let w = &p.b.entry.connection.flow.delivery.lanes[0].rx;
         assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
         assert_eq!(p.b.queues().receive_consumer.load(Ordering::Relaxed), 0, "the receive is not used");
         p.b.drain(at(6));
@@ -211,7 +211,7 @@ fn refused_push_without_a_cell_comes_again() {
     let (mut p, sent) = sends(true, 1);
     p.b.withhold_cells(CELLS);
     assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
-    assert!(p.b.entry.connection.delivery.lanes[0].rx.received.is_zero());
+    assert!(p.b.entry.connection.flow.delivery.lanes[0].rx.received.is_zero());
     p.b.post_receive(1, 64, 4);
     p.run(10, 4 * RTO_MICROS);
     assert_eq!(p.a.completed(), [(1, 0)]);
@@ -254,7 +254,7 @@ fn redelivery_goes_on_past_one_that_was_delivered_meanwhile() {
     }
     // The RNR timer fires in a service that an ACK takes. Then a copy of the first push arrives, before the next
     // service.
-    p.b.entry.connection.delivery.ack.pending = 1;
+    p.b.entry.connection.flow.delivery.ack.pending = 1;
     assert!(p.b.turn(at(5 + RNR_MICROS + 1)).is_some());
     assert!(!p.b.entry.connection.target.rnr_timer.is_armed());
     p.b.receive(&sent[0], at(5 + RNR_MICROS + 1));
@@ -283,8 +283,8 @@ fn dead_connection_gives_cells_back() {
 fn pushes_that_wait_for_receives_leave_the_gate_open() {
     for ordered in [true, false] {
         let mut p = Pair::new(ordered);
-        p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(2);
-        p.a.entry.connection.congestion.ncwnd = 2;
+        p.a.entry.connection.flow.congestion.fcwnd = Fcwnd::from_packets(2);
+        p.a.entry.connection.flow.congestion.ncwnd = 2;
         for _ in 0..4 {
             p.a.post(work(Verb::SEND_ONLY, 0, 4));
         }

@@ -83,7 +83,7 @@ fn windows(clause: &str) -> Option<Broken> {
                 let acknowledged =
                     if packet.kind() == EACK { packet.word(17).count_ones() as u16 } else { 0 };
                 if packet.kind() == BACK {
-                    let window = &mut nic.entry_mut(ORDERED as usize).connection.delivery.lanes;
+                    let window = &mut nic.entry_mut(ORDERED as usize).connection.flow.delivery.lanes;
                     window[Window::Request as usize].tx.outstanding_requests -= early.take();
                 }
                 early.set(early.get() + acknowledged);

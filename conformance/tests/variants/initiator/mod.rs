@@ -79,5 +79,5 @@ fn cleared(packet: Packet, words: std::ops::Range<usize>) -> Packet {
 
 /// The base of the device's transmit window for data.
 fn base(nic: &HostNic) -> u32 {
-    nic.entry(ORDERED as usize).connection.delivery.data().tx.base.0
+    nic.entry(ORDERED as usize).connection.flow.delivery.data().tx.base.0
 }

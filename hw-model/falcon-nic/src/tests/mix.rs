@@ -172,7 +172,7 @@ fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) 
             );
             let connection = &host.entry(slot).connection;
             assert_eq!(connection.target.held, 0);
-            for lane in connection.delivery.lanes {
+            for lane in connection.flow.delivery.lanes {
                 assert_eq!(lane.tx.base, lane.tx.next, "all acknowledged");
             }
         }

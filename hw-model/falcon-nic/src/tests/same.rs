@@ -204,7 +204,7 @@ fn play(lossy: bool) -> Statistics {
         }
         let done = (0..CONNECTIONS).all(|slot| {
             let initiator = &beside.peer.entry(slot).connection;
-            let [data, request] = initiator.delivery.lanes.map(|lane| lane.tx);
+            let [data, request] = initiator.flow.delivery.lanes.map(|lane| lane.tx);
             data.base == data.next && request.base == request.next
         });
         if done && beside.peer.asking() == 0 && due.is_none() {

@@ -265,7 +265,7 @@ fn locks_are_given_back(node: &mut impl Fixture) {
     for round in 0..2 {
         for slot in [0, CONNECTIONS as u32 - 1] {
             let mut connection = platform.lock(slot).expect("the lock is free");
-            assert_eq!(connection.parts().0.connection.state, State::Closed, "round {round}");
+            assert_eq!(connection.parts().0.inspect().connection.state, State::Closed, "round {round}");
             platform.unlock(connection);
         }
     }

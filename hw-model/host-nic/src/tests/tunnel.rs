@@ -212,7 +212,7 @@ fn a_mark_of_either_header_counts() {
                 c.mark(&mut frame, true);
             }
             assert_eq!(b.receive(frame).0, Verdict::Transmit, "outer {}, inner {}", c.outer, c.inner);
-            assert_eq!(b.entry(SLOT).connection.delivery.ack.report.ecn_count, marks);
+            assert_eq!(b.entry(SLOT).connection.flow.delivery.ack.report.ecn_count, marks);
         }
     }
 }

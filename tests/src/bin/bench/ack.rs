@@ -8,7 +8,7 @@ use serde::Serialize;
 use tiercel_tests::differential::{Kernel, Program};
 use tiercel_tests::{Host, Pair, veth};
 use transport_common::congestion::settings::{CurrentSettings, Settings};
-use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
+use transport_common::connection::{Config, Initial, Parameters, Path, Snapshot};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
 use transport_common::queues::{
@@ -52,7 +52,7 @@ pub(crate) struct AckHandling {
 
 /// A connection with packets in flight, and their acknowledgements.
 struct Scene {
-    entry: Box<Entry>,
+    entry: Box<Snapshot>,
     queues: Box<QueuePair>,
     acknowledgements: Vec<Vec<u8>>,
 }
@@ -122,7 +122,7 @@ impl Scene {
 
     /// Processes all acknowledgements, one after the other, from the same initial state.
     fn pass(&self, kernel: &mut Kernel, settings: Settings) -> Result<Cost> {
-        let entry = Entry { settings: CurrentSettings::new(settings), ..*self.entry };
+        let entry = Snapshot { settings: CurrentSettings::new(settings), ..*self.entry };
         kernel.set_entry(SLOT, &entry)?;
         let queues = kernel.queue_pair(SLOT);
         // SAFETY: as above, and the programs do not run during this access.
@@ -134,7 +134,7 @@ impl Scene {
             }
             Ok(PACKETS as u64)
         })?;
-        let left = kernel.entry(SLOT)?.connection.delivery.data().tx.in_flight();
+        let left = kernel.entry(SLOT)?.connection.flow.delivery.data().tx.in_flight();
         ensure!(left == 0, "{left} packets were not acknowledged");
         Ok(cost)
     }

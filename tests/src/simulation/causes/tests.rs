@@ -64,7 +64,7 @@ fn text_of(check: impl FnOnce()) -> String {
 
 /// Lets the acknowledgement of both WRITEs arrive `times` times, changes the connection after the last one, and returns
 /// what the account says.
-fn said_of_acknowledgement(times: usize, change: impl FnOnce(&mut Entry)) -> String {
+fn said_of_acknowledgement(times: usize, change: impl FnOnce(&mut Snapshot)) -> String {
     let (mut nic, mut causes, frames) = initiator(Placement::Kernel);
     let frame = acknowledgement(frames);
     let arrived = Arrived::of(&frame);
@@ -81,7 +81,7 @@ fn said_of_acknowledgement(times: usize, change: impl FnOnce(&mut Entry)) -> Str
 }
 
 /// Lets the timers run and the engine send what they queue, changes the connection, and returns what the account says.
-fn said(change: impl FnOnce(&mut Entry)) -> String {
+fn said(change: impl FnOnce(&mut Snapshot)) -> String {
     let (mut nic, mut causes, _) = initiator(Placement::Kernel);
     nic.set_time(LATER);
     // The engine looks at the wheel now and then.
@@ -130,11 +130,11 @@ fn a_timeout_is_explained() {
 
 #[test]
 fn every_rule_is_checked() {
-    let find = |clause: &str, change: fn(&mut Entry)| {
+    let find = |clause: &str, change: fn(&mut Snapshot)| {
         let said = said(change);
         assert!(said.contains(clause), "{clause}: {said}");
     };
-    fn statistics(entry: &mut Entry) -> &mut Statistics {
+    fn statistics(entry: &mut Snapshot) -> &mut Statistics {
         &mut entry.tables.statistics
     }
     find("RACK-TLP (F-9.1.6-9), and the reason is Why(TIMER)", |e| {
@@ -147,6 +147,6 @@ fn every_rule_is_checked() {
     });
     find("not sent before, and the reason is Why(TIMER)", |e| statistics(e).retransmitted_timeout -= 1);
     find("booked more than once", |e| statistics(e).tail_probes += 1);
-    find("without a reason (F-9.1.5)", |e| e.connection.delivery.data_mut().tx.retransmit.set(0));
+    find("without a reason (F-9.1.5)", |e| e.connection.flow.delivery.data_mut().tx.retransmit.set(0));
     find("events", |e| statistics(e).congestion_events += 3);
 }

@@ -8,7 +8,7 @@
 use transport_common::congestion::event::RetransmitReason;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::settings::Placement;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{PACKETS, PacketFlags, Window};
 
@@ -22,7 +22,7 @@ impl Causes {
     /// # Panics
     /// If the acknowledgement was taken although it may not be, or the other way round.
     pub(super) fn must_be_told(&mut self, look: &Look<'_>, arrived: Option<&Arrived>) -> Option<bool> {
-        let config = &look.entry.connection.endpoint;
+        let config = &look.entry.connection.flow.endpoint;
         let accepted = arrived.filter(|arrived| arrived.cid == config.local_cid && !look.refused);
         let taken = accepted.filter(|arrived| arrived.fits(&self.transmit));
         assert_eq!(
@@ -46,7 +46,7 @@ impl Causes {
     /// Notes an RNR NACK. Returns whether it is the first one for its packet, or names none that waits.
     fn is_first_refusal(&mut self, look: &Look<'_>, (window, psn): (Window, Psn)) -> Option<bool> {
         let w = window as usize;
-        let (old, new) = (self.transmit[w], look.entry.connection.delivery.lanes[w].tx);
+        let (old, new) = (self.transmit[w], look.entry.connection.flow.delivery.lanes[w].tx);
         let place = psn.distance_from(new.base);
         let was_sent = psn.distance_from(old.base) < old.in_flight();
         if !was_sent || place >= new.in_flight() || new.acknowledged.get(place) {
@@ -64,7 +64,7 @@ impl Causes {
     }
 
     /// Returns what congestion control was told in the step that ended the connection.
-    pub(in crate::simulation) fn last(&self, entry: &Entry) -> News {
+    pub(in crate::simulation) fn last(&self, entry: &Snapshot) -> News {
         let told = self.generation == entry.connection.generation
             && Counts::of(&entry.tables.statistics).events != self.counts.events;
         News { told: told.then_some(Expected::Any), untold: [0, 1] }

@@ -18,12 +18,13 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use transport_common::congestion::control::Congestion;
-use transport_common::connection::{Entry, RESPONSES, Statistics, TRANSACTIONS};
+use transport_common::connection::{RESPONSES, Snapshot, Statistics, TRANSACTIONS};
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{PACKETS, PathReport, TxPacket};
 use transport_common::resources::Occupancy;
+use transport_common::security::PeerClock;
 use transport_common::transaction::{NO_CELL, ResponseState, Transaction, TransactionState};
-use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
+use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 
 use super::card::{Card, Difference, USED};
@@ -112,24 +113,21 @@ impl Mix {
 }
 
 /// Returns a connection without what no later step depends on.
-fn canonical(entry: &Entry) -> Box<Entry> {
+fn canonical(entry: &Snapshot) -> Box<Snapshot> {
     let mut entry = Box::new(*entry);
-    let Entry { connection: c, tables, .. } = &mut *entry;
+    let Snapshot { connection: c, tables, cold, .. } = &mut *entry;
     tables.statistics = Statistics::default();
     tables.steps = 0;
-    let security = &mut c.security;
+    let security = &mut c.flow.security;
     security.last_iv = Picoseconds(0);
     security.remote_time = Picoseconds(0);
-    security.clock_lead = PicosecondSpan(0);
-    security.clock_step = 0;
-    security.clock_seen = Picoseconds(0);
-    security.clock_round = Picoseconds(0);
-    let Congestion { fcwnd, ncwnd, rto, inter_packet_gap, pacing, .. } = c.congestion;
-    c.congestion = Congestion { fcwnd, ncwnd, rto, inter_packet_gap, pacing, ..Congestion::default() };
-    c.occupancy = Occupancy::default();
-    c.delivery.ack.report = PathReport { t1: c.delivery.ack.report.t1, ..PathReport::default() };
+    cold.clock = PeerClock::default();
+    let Congestion { fcwnd, ncwnd, rto, inter_packet_gap, pacing, .. } = c.flow.congestion;
+    c.flow.congestion = Congestion { fcwnd, ncwnd, rto, inter_packet_gap, pacing, ..Congestion::default() };
+    cold.occupancy = Occupancy::default();
+    c.flow.delivery.ack.report = PathReport { t1: c.flow.delivery.ack.report.t1, ..PathReport::default() };
     c.initiator.completed = 0;
-    for (lane, packets) in c.delivery.lanes.iter().zip(&mut tables.delivery.packets) {
+    for (lane, packets) in c.flow.delivery.lanes.iter().zip(&mut tables.delivery.packets) {
         let (base, in_flight) = (lane.tx.base, lane.tx.in_flight());
         for (place, packet) in (0u32..).zip(packets.iter_mut()) {
             let offset = Psn(place).distance_from(base) % PACKETS as u32;

@@ -4,7 +4,7 @@
 //! touches only these.
 
 use host_nic::{HostConfig, HostNic, testbed};
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::queues::{AccessFlags, CONNECTIONS, Completion, Domain, NodeConfig, QueuePair, Region};
 use transport_common::shard::{READY_WORDS, Scheduler};
 use transport_common::timing_wheel::TimingWheel;
@@ -179,8 +179,8 @@ fn visit(nic: &mut HostNic, mut show: impl FnMut(&mut [u8])) {
         // SAFETY: the value is exclusively borrowed, as long as the bytes; the caller promises the rest.
         unsafe { core::slice::from_raw_parts_mut(core::ptr::from_mut(value).cast(), size_of::<T>()) }
     }
-    let entry: &mut Entry = nic.entry_mut(SLOT);
-    // SAFETY: `Entry` is `NoUninit`, so it has no padding. Only blocks of the same entry at other times are put into it,
+    let entry: &mut Snapshot = nic.entry_mut(SLOT);
+    // SAFETY: `Snapshot` is `NoUninit`, so it has no padding. Only blocks of the same entry at other times are put into it,
     // and all of them that differ.
     show(unsafe { bytes(entry) });
     let queues: &mut QueuePair = nic.queue_pair_mut(SLOT);

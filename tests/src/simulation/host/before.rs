@@ -20,14 +20,14 @@ pub(in crate::simulation) struct Before {
 
 impl Before {
     pub(in crate::simulation) fn of(c: &Connection) -> Self {
-        let lanes = &c.delivery.lanes;
+        let lanes = &c.flow.delivery.lanes;
         Self {
             generation: c.generation,
             transmit: lanes.map(|lane| lane.tx),
             receive_base: lanes.map(|lane| lane.rx.base),
-            pushes: c.delivery.data().rx,
+            pushes: c.flow.delivery.data().rx,
             rsn: [c.initiator.brsn, c.target.nrsn],
-            last_iv: c.security.last_iv,
+            last_iv: c.flow.security.last_iv,
             service: c.service,
         }
     }
@@ -41,7 +41,7 @@ impl Before {
         if c.generation != self.generation {
             return;
         }
-        assert!(!self.last_iv.is_later_than(c.security.last_iv), "an IV went backwards (D-90)");
+        assert!(!self.last_iv.is_later_than(c.flow.security.last_iv), "an IV went backwards (D-90)");
         let rsn = [c.initiator.brsn, c.target.nrsn];
         let moved = |new: Rsn, old: Rsn| new.distance_from(old);
         assert!(
@@ -49,8 +49,8 @@ impl Before {
             "an RSN moved backwards or too far (F-8.4.1-1, F-8.5.1-2): {:?}, {rsn:?}",
             self.rsn
         );
-        for ((old, base), lane) in self.transmit.iter().zip(self.receive_base).zip(&c.delivery.lanes) {
-            check_gate(old, &lane.tx, c.congestion.gate());
+        for ((old, base), lane) in self.transmit.iter().zip(self.receive_base).zip(&c.flow.delivery.lanes) {
+            check_gate(old, &lane.tx, c.flow.congestion.gate());
             let moved = [lane.tx.base.distance_from(old.base), lane.rx.base.distance_from(base)];
             assert!(moved.iter().all(|moved| *moved <= 128), "a base moved backwards or too far (F-9.1.1-1)");
         }

@@ -3,7 +3,7 @@
 use fabric_model::Span;
 use host_nic::HostNic;
 use rand::Rng;
-use transport_common::connection::{Entry, State, Statistics};
+use transport_common::connection::{Snapshot, State, Statistics};
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 
@@ -153,7 +153,7 @@ impl World {
         let host = &mut self.hosts[index];
         host.set_time(self.now);
         // Statistics count the refusal.
-        let entries = |nic: &HostNic| -> Vec<Box<Entry>> {
+        let entries = |nic: &HostNic| -> Vec<Box<Snapshot>> {
             let without_statistics = |slot: &usize| {
                 let mut entry = Box::new(*nic.entry(*slot));
                 entry.tables.statistics = Statistics::default();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use host_nic::HostNic;
 use serde::Serialize;
-use transport_common::connection::{Connection, Entry, State, Statistics, TRANSACTIONS};
+use transport_common::connection::{Connection, Snapshot, State, Statistics, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::{PACKETS, Window};
 use transport_common::transaction::{CompletionCode, TransactionState};
@@ -67,7 +67,7 @@ impl Reached {
     }
 
     /// Adds what a connection is after a step, if a peer that acknowledges late has made it so.
-    pub(in crate::simulation) fn add_lateness(&mut self, entry: &Entry) {
+    pub(in crate::simulation) fn add_lateness(&mut self, entry: &Snapshot) {
         self.note("answers_full", !entry.connection.target.has_response_slot());
         self.note("answered_and_open", is_answered_and_open(entry));
     }
@@ -90,8 +90,8 @@ impl Reached {
 }
 
 /// Whether the oldest request of a connection is answered and not acknowledged, and each request behind it is acknowledged.
-fn is_answered_and_open(entry: &Entry) -> bool {
-    let tx = &entry.connection.delivery.request().tx;
+fn is_answered_and_open(entry: &Snapshot) -> bool {
+    let tx = &entry.connection.flow.delivery.request().tx;
     let behind = tx.in_flight().saturating_sub(1);
     let is_open = entry.connection.state == State::Open;
     if !is_open || behind == 0 || tx.acknowledged.count_ones() != behind {

@@ -9,8 +9,8 @@
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{
-    Config, Connection, Entry, Initial, Outgoing, PACKETS, Parameters, RESPONSES, Statistics, TRANSACTIONS,
-    Tables,
+    Cold, Config, Connection, Initial, Outgoing, PACKETS, Parameters, RESPONSES, Snapshot, Statistics,
+    TRANSACTIONS, Tables,
 };
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
@@ -57,13 +57,13 @@ pub(crate) fn at(micros: u64) -> Picoseconds {
 }
 
 /// Returns a closed entry as in the kernel's map: zero bytes.
-pub(crate) fn closed_entry() -> Box<Entry> {
+pub(crate) fn closed_entry() -> Box<Snapshot> {
     bytemuck::zeroed_box()
 }
 
 /// Returns the same value, built field by field.
-pub(crate) fn default_entry() -> Entry {
-    Entry {
+pub(crate) fn default_entry() -> Snapshot {
+    Snapshot {
         connection: Connection::default(),
         tables: Tables {
             steps: 0,
@@ -78,6 +78,7 @@ pub(crate) fn default_entry() -> Entry {
             statistics: Statistics::default(),
         },
         settings: bytemuck::Zeroable::zeroed(),
+        cold: Cold::default(),
     }
 }
 
@@ -159,5 +160,5 @@ pub(crate) fn not_sent(node: &mut Node, window: Window, psn: Psn) {
     let kind = if window == Window::Request { PULL_REQUEST } else { PUSH_DATA };
     let generation = node.entry.connection.generation;
     let packet = Outgoing { kind, window: window as u8, psn: psn.0, generation, ..Outgoing::default() };
-    node.entry.not_sent(&packet);
+    node.entry.whole().not_sent(&packet);
 }

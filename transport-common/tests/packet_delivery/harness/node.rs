@@ -9,7 +9,7 @@ use transport_common::congestion::admission::Admission;
 use transport_common::congestion::event::Event;
 use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::result::Outcome;
-use transport_common::connection::{Entry, Parameters, WorkKind};
+use transport_common::connection::{Parameters, Snapshot, WorkKind};
 use transport_common::counters::Counter;
 use transport_common::datapath::{self, MAX_FRAME_BYTES, Scratch, Serviced, Turn, Verdict};
 use transport_common::queues::{
@@ -23,7 +23,7 @@ use super::*;
 /// One end of a connection.
 pub(crate) struct Node {
     /// The connection. The card has it while it runs.
-    pub(crate) entry: Box<Entry>,
+    pub(crate) entry: Box<Snapshot>,
     pub(crate) s: Box<Scratch>,
     /// The memory that the card has while it runs.
     pub(crate) memory: Vec<u8>,

@@ -59,12 +59,15 @@ impl Pair {
     pub(crate) fn assert_idle(&self) {
         for node in [&self.a, &self.b] {
             let c = &node.entry.connection;
-            for w in [&c.delivery.data().tx, &c.delivery.request().tx] {
+            for w in [&c.flow.delivery.data().tx, &c.flow.delivery.request().tx] {
                 assert_eq!(w.base, w.next, "everything is acknowledged");
                 assert_eq!((w.outstanding_requests, w.outstanding_retransmitted), (0, 0));
                 assert!(w.acknowledged.is_zero() && w.retransmit.is_zero() && w.pull_data.is_zero());
             }
-            assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
+            assert!(
+                c.flow.delivery.data().rx.received.is_zero()
+                    && c.flow.delivery.request().rx.received.is_zero()
+            );
             assert_eq!(c.initiator.brsn.0, node.queues().send_producer.load(Ordering::Relaxed));
             assert_eq!(c.target.response_head, c.target.response_tail);
             assert_eq!(c.target.held, 0);

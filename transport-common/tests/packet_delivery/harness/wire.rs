@@ -42,9 +42,9 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
     let packet = Packet {
         kind: BACK,
         hop_limit: 255,
-        psp_version: c.security.version,
-        dest_cid: c.endpoint.local_cid.0,
-        spi: c.security.rx_spi.0,
+        psp_version: c.flow.security.version,
+        dest_cid: c.flow.endpoint.local_cid.0,
+        spi: c.flow.security.rx_spi.0,
         iv: now,
         t1: now.ticks(),
         t2: now.ticks(),
@@ -61,7 +61,7 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
 /// Returns a NACK for `psn` with the current bases.
 pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: NackCode, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
-    let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, now);
+    let mut wire = back(to, c.flow.delivery.data().tx.base.0, c.flow.delivery.request().tx.base.0, now);
     wire.packet.kind = NACK;
     wire.packet.psn = psn;
     wire.packet.nack_code = code;

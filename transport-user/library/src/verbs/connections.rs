@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
 use tokio::sync::{Notify, oneshot};
-use transport_common::connection::{Entry, State};
+use transport_common::connection::{Snapshot, State};
 use transport_common::ids::Cid;
 use transport_common::queues::{Command, QueuePair};
 
@@ -447,7 +447,7 @@ impl Core {
         Ok((self.describe(&entry), Transactions::new(&entry, self.qp())))
     }
 
-    fn describe(&self, entry: &Entry) -> ConnectionInfo {
+    fn describe(&self, entry: &Snapshot) -> ConnectionInfo {
         let failure = self.shared.user_placement.failure(self.slot);
         let info = ConnectionInfo::new(entry, self.qp(), &self.occupancy(), &self.congestion(), failure);
         // The path may have become smaller since the connection was opened.
@@ -456,7 +456,7 @@ impl Core {
 
     /// Returns a copy of its context and tables, unless it is closed: between the clearing of the slot and the end of the
     /// grace period, the slot holds no connection.
-    fn open_entry(&self) -> Result<Box<Entry>, Error> {
+    fn open_entry(&self) -> Result<Box<Snapshot>, Error> {
         let cleared = self.cleared.lock().expect("no panic under the lock");
         if *cleared || self.is_released() {
             return Err(Error::UnknownCid(self.local_cid.0));
@@ -465,7 +465,7 @@ impl Core {
     }
 
     /// Returns a copy of its context and tables.
-    pub(crate) fn entry(&self) -> io::Result<Box<Entry>> {
+    pub(crate) fn entry(&self) -> io::Result<Box<Snapshot>> {
         self.shared.maps.connection(self.slot)
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::control::Congestion;
-use transport_common::connection::{Entry, RESPONSES, State};
+use transport_common::connection::{RESPONSES, Snapshot, State};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
@@ -257,24 +257,24 @@ impl PathInfo {
 impl ConnectionInfo {
     /// Makes the information from a copy of the connection and from the counters of its queues.
     pub(crate) fn new(
-        entry: &Entry,
+        entry: &Snapshot,
         queues: &QueuePair,
         occupancy: &Occupancy,
         control: &CongestionControl,
         failure: Option<String>,
     ) -> Self {
         let c = &entry.connection;
-        let (path, s, congestion) = (&c.endpoint.path, &c.security, &c.congestion);
+        let (path, s, congestion) = (&c.flow.endpoint.path, &c.flow.security, &c.flow.congestion);
         Self {
-            local_cid: c.endpoint.local_cid,
-            peer_cid: c.endpoint.peer_cid,
+            local_cid: c.flow.endpoint.local_cid,
+            peer_cid: c.flow.endpoint.peer_cid,
             state: ConnectionState::from(c.state as u32),
             generation: c.generation,
             ordered: c.initiator.ordered != 0,
             drops_requests: c.service.dropping != 0,
-            rack_tlp: c.delivery.tuning.rack_tlp != 0,
-            ulp: c.endpoint.protocol.into(),
-            tunnel: Tunnel::from_datapath(&s.tunnel, s.inner_version),
+            rack_tlp: c.flow.delivery.tuning.rack_tlp != 0,
+            ulp: c.flow.endpoint.protocol.into(),
+            tunnel: Tunnel::from_datapath(&entry.cold.tunnel, s.inner_version),
             peer_address: address_from(path.destination, path.ip_version),
             peer_mac: Mac(path.destination_mac),
             source_port: path.source_port,
@@ -282,10 +282,10 @@ impl ConnectionInfo {
             psp_version: s.version,
             tx_spi: s.tx_spi.0,
             rx_spi: s.rx_spi.0,
-            max_segment: c.endpoint.max_segment,
+            max_segment: c.flow.endpoint.max_segment,
             fcwnd: f64::from(congestion.fcwnd.0) / f64::from(1 << Fcwnd::FRACTION_BITS),
             ncwnd: congestion.ncwnd,
-            receive_buffer_level: c.occupancy.level as u8,
+            receive_buffer_level: entry.cold.occupancy.level as u8,
             rto_ns: congestion.rto.as_nanos(),
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),
@@ -296,10 +296,10 @@ impl ConnectionInfo {
             bytes_completed: occupancy.bytes_completed,
             base_rsn: c.initiator.brsn.0,
             next_rsn: queues.send_producer.load(std::sync::atomic::Ordering::Relaxed),
-            request_tx: transmit(&c.delivery.request().tx),
-            data_tx: transmit(&c.delivery.data().tx),
-            request_rx: receive(&c.delivery.request().rx),
-            data_rx: receive(&c.delivery.data().rx),
+            request_tx: transmit(&c.flow.delivery.request().tx),
+            data_tx: transmit(&c.flow.delivery.data().tx),
+            request_rx: receive(&c.flow.delivery.request().rx),
+            data_rx: receive(&c.flow.delivery.data().rx),
             responses: QueueInfo {
                 used: c.target.response_tail.wrapping_sub(c.target.response_head),
                 depth: RESPONSES as u32,

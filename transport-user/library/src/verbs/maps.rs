@@ -13,7 +13,7 @@ use bpf_call::Banks;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use transport_common::congestion::queues::CongestionQueues;
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::{Answer, Direction};
 use transport_common::hardware_clock::ClockPage;
@@ -73,7 +73,7 @@ impl<T> Drop for Mapping<T> {
 }
 
 /// Returns a closed connection. It is on the heap, because it is large.
-pub(crate) fn closed_connection() -> Box<Entry> {
+pub(crate) fn closed_connection() -> Box<Snapshot> {
     bytemuck::zeroed_box()
 }
 
@@ -175,22 +175,22 @@ impl Maps {
     }
 
     /// Returns a copy of the connection in `slot`, made under its lock.
-    pub fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
+    pub fn connection(&self, slot: usize) -> io::Result<Box<Snapshot>> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
         exchanger.carry_out(slot, Direction::Read)?;
         let mut entry = closed_connection();
         // SAFETY: source and destination are two different entries, and the datapath writes the page only during
         // `carry_out`.
-        unsafe { std::ptr::copy_nonoverlapping(exchanger.page.get(0).entry.as_ptr(), &mut *entry, 1) };
+        unsafe { std::ptr::copy_nonoverlapping(exchanger.page.get(0).connection.as_ptr(), &mut *entry, 1) };
         Ok(entry)
     }
 
     /// Replaces the connection in `slot`, under its lock.
-    pub fn set_connection(&self, slot: usize, entry: &Entry) -> io::Result<()> {
+    pub fn set_connection(&self, slot: usize, entry: &Snapshot) -> io::Result<()> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
         // SAFETY: source and destination are two different entries, and the datapath reads the page only during
         // `carry_out`.
-        unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).entry.as_ptr(), 1) };
+        unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).connection.as_ptr(), 1) };
         exchanger.carry_out(slot, Direction::Write).map(drop)
     }
 
@@ -203,13 +203,13 @@ impl Maps {
         next_hop: Mac,
     ) -> io::Result<bool> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
-        let request = exchanger.page.get(0).entry.as_ptr();
+        let request = exchanger.page.get(0).connection.as_ptr();
         // SAFETY: the entry is valid, the lock keeps other requests out, and the datapath reads the page only during
         // `carry_out`.
         unsafe {
             (*request).connection.generation = generation;
-            (*request).connection.endpoint.local_cid = cid;
-            (*request).connection.endpoint.path.destination_mac = next_hop.0;
+            (*request).connection.flow.endpoint.local_cid = cid;
+            (*request).connection.flow.endpoint.path.destination_mac = next_hop.0;
         }
         exchanger.carry_out(slot, Direction::NextHop)
     }
@@ -223,11 +223,11 @@ impl Maps {
         settings: &Settings,
     ) -> io::Result<bool> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
-        let request = exchanger.page.get(0).entry.as_ptr();
+        let request = exchanger.page.get(0).connection.as_ptr();
         // SAFETY: as in `set_next_hop`.
         unsafe {
             (*request).connection.generation = generation;
-            (*request).connection.endpoint.local_cid = cid;
+            (*request).connection.flow.endpoint.local_cid = cid;
             (*request).settings.requested = *settings;
         }
         exchanger.carry_out(slot, Direction::Settings)

@@ -4,7 +4,7 @@
 use core::ops::Deref;
 
 use serde::{Deserialize, Serialize};
-use transport_common::connection::{Entry, Statistics};
+use transport_common::connection::{Snapshot, Statistics};
 use transport_common::security::SecurityDrops;
 
 /// The counters of one connection, or their sums over several connections.
@@ -20,7 +20,7 @@ pub struct ConnectionStatistics {
 }
 
 impl ConnectionStatistics {
-    pub(crate) fn of(entry: &Entry) -> Self {
+    pub(crate) fn of(entry: &Snapshot) -> Self {
         let datapath = entry.tables.statistics;
         let security_drops = datapath.refused.counts().iter().sum();
         Self { completions: entry.connection.initiator.completed, security_drops, datapath }

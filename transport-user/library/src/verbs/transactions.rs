@@ -2,7 +2,7 @@
 //! F-8.5.1-4).
 
 use serde::{Deserialize, Serialize};
-use transport_common::connection::{Entry, RESPONSES, TRANSACTIONS};
+use transport_common::connection::{RESPONSES, Snapshot, TRANSACTIONS};
 use transport_common::ids::{Rsn, WorkPosition};
 use transport_common::queues::{QueuePair, SEND_QUEUE_DEPTH};
 use transport_common::transaction::{RequestState, ResponseState, Transaction, TransactionState};
@@ -154,14 +154,14 @@ pub enum TargetWait {
 impl Transactions {
     /// Reads the tables of a copy of a connection. The application may post while they are read: what it posts then
     /// may be missing.
-    pub(crate) fn new(entry: &Entry, queues: &QueuePair) -> Self {
+    pub(crate) fn new(entry: &Snapshot, queues: &QueuePair) -> Self {
         let mut target = requests(entry);
         target.extend(responses(entry));
         Self { initiator: initiated(entry, queues), target }
     }
 }
 
-fn initiated(entry: &Entry, queues: &QueuePair) -> Vec<InitiatorTransaction> {
+fn initiated(entry: &Snapshot, queues: &QueuePair) -> Vec<InitiatorTransaction> {
     let first = entry.connection.initiator.released.0;
     // The counter is the application's, so it may hold anything.
     const { assert!(SEND_QUEUE_DEPTH == TRANSACTIONS) };
@@ -186,12 +186,12 @@ fn initiated(entry: &Entry, queues: &QueuePair) -> Vec<InitiatorTransaction> {
     (0..count).map(transaction).collect()
 }
 
-fn requests(entry: &Entry) -> Vec<TargetTransaction> {
+fn requests(entry: &Snapshot) -> Vec<TargetTransaction> {
     let mut requests = entry.tables.requests.to_vec();
     requests.retain(|request| request.state != RequestState::Free);
     requests.sort_by_key(|request| {
         let lane = if request.is_pull() { 0 } else { 1 };
-        (lane, request.psn.distance_from(entry.connection.delivery.lanes[lane].rx.base))
+        (lane, request.psn.distance_from(entry.connection.flow.delivery.lanes[lane].rx.base))
     });
     let shown = |request: transport_common::transaction::TargetRequest| {
         let kind = TransactionKind::new(request.is_pull());
@@ -218,7 +218,7 @@ fn requests(entry: &Entry) -> Vec<TargetTransaction> {
     requests.into_iter().map(shown).collect()
 }
 
-fn responses(entry: &Entry) -> impl Iterator<Item = TargetTransaction> {
+fn responses(entry: &Snapshot) -> impl Iterator<Item = TargetTransaction> {
     let target = &entry.connection.target;
     let count = target.response_tail.wrapping_sub(target.response_head).min(RESPONSES as u32);
     let first = target.response_head;
@@ -304,7 +304,7 @@ mod tests {
     fn of_the_peer() {
         use TargetState as Shown;
         let mut entry = closed_connection();
-        entry.connection.delivery.lanes.iter_mut().for_each(|lane| lane.rx.base = Psn(u32::MAX));
+        entry.connection.flow.delivery.lanes.iter_mut().for_each(|lane| lane.rx.base = Psn(u32::MAX));
         let requests = [
             (true, 1, RequestState::Held, (Shown::PullReqRx, TargetWait::Order)),
             (true, 2, RequestState::Rnr, (Shown::PullReqUlpTx, TargetWait::Ulp)),

@@ -187,7 +187,7 @@ fn trial(options: &Options, seed: u64, loss: Loss, rack_tlp: bool) -> Result<Tri
     let start = Time::ZERO + Span(apart(options, round_trip).0 * EARLIER);
     data_centre.run_until(start);
     let (nic, slot) = data_centre.sender(0);
-    let timeout = nic.entry(slot).connection.congestion.rto;
+    let timeout = nic.entry(slot).connection.flow.congestion.rto;
     lose_the_end(&mut data_centre, loss.lost, start + apart(options, round_trip));
     data_centre.run_to_completion(start + LIMIT);
     let end = data_centre.flow(0).completions().last().copied().flatten();

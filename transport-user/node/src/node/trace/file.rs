@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use transport_common::connection::Entry;
+use transport_common::connection::Snapshot;
 use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use crate::files::{FileSystem, HostFiles};
@@ -150,7 +150,7 @@ impl TraceFile {
     }
 
     /// Adds the current state of a connection.
-    pub(super) fn connection(&mut self, slot: usize, entry: &Entry) {
+    pub(super) fn connection(&mut self, slot: usize, entry: &Snapshot) {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&(slot as u32).to_le_bytes());
         self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry)]);
@@ -207,7 +207,7 @@ fn failed(path: &Path, source: io::Error) -> NodeError {
 }
 
 /// Returns the bytes of a connection.
-fn bytes_of_entry(entry: &Entry) -> &[u8] {
+fn bytes_of_entry(entry: &Snapshot) -> &[u8] {
     bytemuck::bytes_of(entry)
 }
 
