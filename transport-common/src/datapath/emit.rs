@@ -78,10 +78,7 @@ pub fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
     let network = forget(&s.lengths.network);
     let headers = network + udp_length - data_length;
     let start = UDP_AT as u32 - network;
-    p.resize(headers + data_length)
-        && p.store_header(s, start, headers)
-        && (data_length == 0
-            || p.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, data_length))
+    p.put_frame(s, start, headers, data_length)
 }
 
 #[inline(always)]
@@ -166,10 +163,7 @@ fn put_checksum<P: Platform>(
         pseudo_header_v4(&source.array::<0, 4>(), &destination.array::<0, 4>())
     };
     let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
-    let mut sum = pseudo + sum_length(udp_length as u16) + p.sum_header(s, UDP_AT as u32, headers) as u64;
-    if data_length != 0 {
-        sum += p.sum_memory(s.step.output.packet.ulp.memory_offset, data_length) as u64;
-    }
+    let sum = pseudo + sum_length(udp_length as u16) + p.sum_packet(s, headers, data_length);
     *at::<CHECKSUM_AT, 2>(&mut s.header) = transmit_checksum(sum).to_be_bytes();
 }
 
