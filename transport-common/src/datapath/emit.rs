@@ -155,6 +155,9 @@ fn put_checksum<P: Platform>(
     header_length: u32,
     data_length: u32,
 ) {
+    // First, because it may be a call, and what is live then needs the BPF target's stack.
+    let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
+    let packet = p.sum_packet(s, headers, data_length);
     let path = &s.step.output.packet.path;
     let (source, destination) = (&path.source, &path.destination);
     let pseudo = if path.ip_version == 6 {
@@ -162,8 +165,7 @@ fn put_checksum<P: Platform>(
     } else {
         pseudo_header_v4(&source.array::<0, 4>(), &destination.array::<0, 4>())
     };
-    let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
-    let sum = pseudo + sum_length(udp_length as u16) + p.sum_packet(s, headers, data_length);
+    let sum = pseudo + sum_length(udp_length as u16) + packet;
     *at::<CHECKSUM_AT, 2>(&mut s.header) = transmit_checksum(sum).to_be_bytes();
 }
 
