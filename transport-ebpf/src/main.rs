@@ -17,7 +17,7 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::{classifier, raw_tracepoint, xdp};
 use aya_ebpf::programs::{RawTracePointContext, TcContext, XdpContext};
 use platform::Xdp;
-use transport_common::datapath::{self, Frames, Turn, Verdict};
+use transport_common::datapath::{self, Turn, Verdict};
 use transport_common::tape::{Recorded, RunKind};
 
 /// Attached to the interface. Receives Falcon and passes everything else on. The frames of the engine thread also
@@ -78,7 +78,7 @@ pub fn wire_recorded(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(tape)) = (maps::scratch(), maps::tape()) else { return xdp_action::XDP_ABORTED };
     tape.begin(RunKind::RECEIVE);
     let mut platform = Recorded::new(Xdp::new(&ctx), tape);
-    let length = platform.frame_length();
+    let length = platform.platform().frame_length();
     platform.note_frame(length);
     let verdict = datapath::receive(&mut platform, scratch);
     maps::keep(tape, verdict);

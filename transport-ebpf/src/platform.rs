@@ -19,15 +19,15 @@ use transport_common::congestion::settings::Placement;
 use transport_common::connection::Whole;
 use transport_common::counters::Counter;
 use transport_common::datapath::{
-    self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
-    MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
+    self, Atomic, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS,
+    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
 use transport_common::ids::WorkPosition;
 use transport_common::queues::{QueuePair, REGIONS, Region};
 use transport_common::shard::Parts;
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::transaction::Initiator;
+use transport_common::transaction::{Initiator, NO_CELL};
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::{opaque, walked_once};
 
@@ -107,6 +107,132 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
         // SAFETY: `from` has MAX_COPY bytes. The bounds are those of the frame.
         unsafe { short::to_packet(data, end, offset, from, length as u64) }
     }
+
+    /// Returns the number of bytes in the frame.
+    #[inline(always)]
+    pub(crate) fn frame_length(&self) -> u32 {
+        // SAFETY: the kernel passes a valid context to the program.
+        unsafe { (*self.ctx).data_end - (*self.ctx).data }
+    }
+
+    /// Shortens or extends the frame at its end.
+    #[inline(always)]
+    fn resize(&mut self, length: u32) -> bool {
+        let delta = length as i32 - self.frame_length() as i32;
+        // SAFETY: the helper checks the available space of the frame.
+        delta == 0 || unsafe { bpf_xdp_adjust_tail(self.ctx, delta) == 0 }
+    }
+
+    /// Copies `scratch.header[start..start + length]` to the beginning of the frame.
+    #[inline(always)]
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
+        let start = opaque(start as u64);
+        let length = opaque(length as u64);
+        if start > HEADER_BYTES as u64 - MAX_HEADERS as u64 || length == 0 || length > MAX_HEADERS as u64 {
+            return false;
+        }
+        // SAFETY: start + length is inside the buffer by the check above.
+        let from = unsafe { s.header.as_ptr().add(start as usize) };
+        let (data, end) = self.frame();
+        // SAFETY: the header buffer, and the scratch after it, are valid. The bounds are those of the frame.
+        unsafe { short::to_packet(data, end, 0, from, length) }
+    }
+
+    /// Returns the sum of `length` bytes of the header buffer from the UDP header on.
+    #[inline(always)]
+    fn sum_headers(s: &Scratch, length: u32) -> u32 {
+        let length = opaque(length as u64);
+        if length > MAX_SUMMED_HEADERS as u64 {
+            return 0;
+        }
+        // SAFETY: the headers are inside the buffer by the check above, and the bytes after them are inside the scratch.
+        fold_to_word(unsafe { short::sum_value(s.header.as_ptr().add(UDP_AT), length & !3) })
+    }
+
+    /// Returns the sum of `length` bytes of the node's memory.
+    #[inline(always)]
+    fn sum_memory(memory_offset: u64, length: u32) -> u32 {
+        let Some(length) = Self::length(length) else { return 0 };
+        if banks::is_split(memory_offset, length) {
+            return banks::sum_split(memory_offset, length);
+        }
+        banks::at(memory_offset).map_or(0, |from| banks::sum(from, length))
+    }
+
+    /// Copies from node memory to the frame.
+    #[inline(always)]
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
+        let Some(length) = Self::length(length) else { return false };
+        if banks::is_split(memory_offset, length) {
+            return banks::copy_split::<true>(self.ctx, memory_offset, offset, length);
+        }
+        let Some(from) = banks::at(memory_offset) else { return false };
+        self.store_short(offset, from, length)
+    }
+
+    /// Copies from the frame to a cell.
+    #[inline(always)]
+    fn fill_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+        if length == 0 {
+            return true;
+        }
+        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell.wrapping_sub(1)), Self::length(length))
+        else {
+            return false;
+        };
+        self.load(offset, to.cast(), length)
+    }
+}
+
+/// Copies occupancy and admission policy of the event queues to the input of a step, if an engine in user space decides for
+/// `slot`.
+#[inline(always)]
+fn event_queues(s: &mut Scratch, slot: u32) {
+    let (Some(queues), Some(locked)) = (maps::congestion_queues(), maps::CONNECTIONS.get_ptr(slot)) else {
+        return;
+    };
+    // SAFETY: a valid map value. Volatile, because the lock is not taken yet: another program may put other settings
+    // into force at this time.
+    let placement = unsafe { (&raw const (*locked).connection.settings.in_force.placement).read_volatile() };
+    if placement != Placement::User as u32 {
+        return;
+    }
+    let to = &mut s.step.input.event_queues;
+    // SAFETY: a valid map value. The engine in user space writes it while no connection uses it.
+    unsafe { maps::copy_words(queues.admission.as_ptr(), &raw mut to.admission) };
+    if to.admission.capacity == 0 {
+        return;
+    }
+    let mut n = 0;
+    while n < EVENT_QUEUES {
+        let produced = queues.event_producer[n].load(Relaxed);
+        let occupancy = produced.wrapping_sub(queues.event_consumer[n].load(Relaxed));
+        // A consumer counter that makes no sense counts as a full queue.
+        to.occupancy[n] = if occupancy > u64::from(u32::MAX) { u32::MAX } else { occupancy as u32 };
+        n += 1;
+    }
+}
+
+/// Returns whether more work requests wait than one service can take, as far as this is visible without the lock.
+#[inline(always)]
+fn is_backlogged(slot: u32) -> bool {
+    let (Some(locked), Some(queues)) = (maps::CONNECTIONS.get_ptr(slot), maps::QUEUE_PAIRS.get_ptr(slot))
+    else {
+        return false;
+    };
+    // SAFETY: valid map values. Volatile, because others write them. Nothing requires that the values belong
+    // together.
+    let (next, known, fruitless) = unsafe {
+        let connection = &raw const (*locked).connection.connection;
+        (
+            (&raw const (*connection).initiator.next).read_volatile(),
+            (&raw const (*connection).initiator.known).read_volatile(),
+            (&raw const (*connection).service.fruitless).read_volatile(),
+        )
+    };
+    // SAFETY: a valid map value of atomics and cells.
+    let submitted = || unsafe { (*queues).work_queue().look(WorkPosition::of(next)) };
+    Initiator::is_backlogged(next.0, known.0, fruitless.into(), submitted)
 }
 
 /// A connection whose lock is held.
@@ -133,13 +259,13 @@ impl<const STAMPED: bool> Host for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
+    fn owns_ipv4(&mut self, mac: u64, address: u32) -> bool {
         let node = maps::NODE_CONFIG.load();
         node.mac_word == mac && node.ipv4 == address
     }
 
     #[inline(always)]
-    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
+    fn owns_ipv6(&mut self, mac: u64, address: [u64; 2]) -> bool {
         let node = maps::NODE_CONFIG.load();
         node.mac_word == mac && node.ipv6 == address
     }
@@ -163,6 +289,16 @@ impl<const STAMPED: bool> Host for Xdp<STAMPED> {
         let (arrival, counter) = stamp::arrival(self.ctx, now);
         self.raise(counter);
         arrival
+    }
+
+    #[inline(always)]
+    fn observe(&mut self, s: &mut Scratch, slot: u32, events: bool) {
+        s.step.input.cells_in_use = maps::Shard.cells_in_use();
+        // XDP reports no receive buffer.
+        s.step.input.rx_buffer_level = 0;
+        if events {
+            event_queues(s, slot);
+        }
     }
 }
 
@@ -189,12 +325,6 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn frame_length(&self) -> u32 {
-        // SAFETY: the kernel passes a valid context to the program.
-        unsafe { (*self.ctx).data_end - (*self.ctx).data }
-    }
-
-    #[inline(always)]
     fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
         let length = opaque(self.frame_length() as u64);
         let length = if length > PREFIX_BYTES as u64 { PREFIX_BYTES as u64 } else { length };
@@ -208,27 +338,6 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
         if length <= PREFIX_BYTES as u64 {
             self.load(0, to.as_mut_ptr(), length as u32);
         }
-    }
-
-    #[inline(always)]
-    fn resize(&mut self, length: u32) -> bool {
-        let delta = length as i32 - self.frame_length() as i32;
-        // SAFETY: the helper checks the available space of the frame.
-        delta == 0 || unsafe { bpf_xdp_adjust_tail(self.ctx, delta) == 0 }
-    }
-
-    #[inline(always)]
-    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        let start = opaque(start as u64);
-        let length = opaque(length as u64);
-        if start > HEADER_BYTES as u64 - MAX_HEADERS as u64 || length == 0 || length > MAX_HEADERS as u64 {
-            return false;
-        }
-        // SAFETY: start + length is inside the buffer by the check above.
-        let from = unsafe { s.header.as_ptr().add(start as usize) };
-        let (data, end) = self.frame();
-        // SAFETY: the header buffer, and the scratch after it, are valid. The bounds are those of the frame.
-        unsafe { short::to_packet(data, end, 0, from, length) }
     }
 
     #[inline(always)]
@@ -249,38 +358,23 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
-        let start = opaque(start as u64);
-        let length = opaque(length as u64);
-        if start > UDP_AT as u64 || length > MAX_SUMMED_HEADERS as u64 {
-            return 0;
+    fn sum_packet(&mut self, s: &Scratch, headers: u32, length: u32) -> u64 {
+        let sum = Self::sum_headers(s, headers) as u64;
+        if length == 0 {
+            return sum;
         }
-        // SAFETY: start + length is inside the buffer by the check above, and the bytes after it are inside the
-        // scratch.
-        fold_to_word(unsafe { short::sum_value(s.header.as_ptr().add(start as usize), length & !3) })
+        sum + Self::sum_memory(s.step.output.packet.ulp.memory_offset, length) as u64
+    }
+
+    #[inline(always)]
+    fn put_frame(&mut self, s: &Scratch, start: u32, headers: u32, length: u32) -> bool {
+        self.resize(headers + length)
+            && self.store_header(s, start, headers)
+            && (length == 0 || self.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, length))
     }
 }
 
 impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
-    #[inline(always)]
-    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
-        let Some(length) = Self::length(length) else { return 0 };
-        if banks::is_split(memory_offset, length) {
-            return banks::sum_split(memory_offset, length);
-        }
-        banks::at(memory_offset).map_or(0, |from| banks::sum(from, length))
-    }
-
-    #[inline(always)]
-    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
-        let Some(length) = Self::length(length) else { return false };
-        if banks::is_split(memory_offset, length) {
-            return banks::copy_split::<true>(self.ctx, memory_offset, offset, length);
-        }
-        let Some(from) = banks::at(memory_offset) else { return false };
-        self.store_short(offset, from, length)
-    }
-
     #[inline(always)]
     fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
         let Some(length) = Self::length(length) else { return false };
@@ -303,19 +397,17 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
+    fn atomic(&mut self, kind: Atomic, memory_offset: u64, value: u64, compare: u64) -> u64 {
         let Some(at) = banks::at(memory_offset & !7) else { return 0 };
         // SAFETY: in bounds and aligned.
         let word = unsafe { AtomicU64::from_ptr(at.cast()) };
-        let (Ok(old) | Err(old)) = word.compare_exchange(compare, swap, SeqCst, SeqCst);
-        old
-    }
-
-    #[inline(always)]
-    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
-        let Some(at) = banks::at(memory_offset & !7) else { return 0 };
-        // SAFETY: in bounds and aligned.
-        unsafe { AtomicU64::from_ptr(at.cast()) }.fetch_add(add, SeqCst)
+        match kind {
+            Atomic::CompareSwap => {
+                let (Ok(old) | Err(old)) = word.compare_exchange(compare, value, SeqCst, SeqCst);
+                old
+            }
+            Atomic::FetchAdd => word.fetch_add(value, SeqCst),
+        }
     }
 
     #[inline(always)]
@@ -329,25 +421,18 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
 
 impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
     #[inline(always)]
-    fn allocate_cell(&mut self) -> u32 {
-        maps::Shard.allocate_cell()
+    fn frame_to_cell(&mut self, offset: u32, length: u32) -> u32 {
+        let cell = maps::Shard.allocate_cell();
+        if cell == NO_CELL || self.fill_cell(offset, cell, length) {
+            return cell;
+        }
+        maps::Shard.free_cell(cell);
+        NO_CELL
     }
 
     #[inline(always)]
     fn free_cell(&mut self, cell: u32) {
         maps::Shard.free_cell(cell);
-    }
-
-    #[inline(always)]
-    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
-        if length == 0 {
-            return true;
-        }
-        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell.wrapping_sub(1)), Self::length(length))
-        else {
-            return false;
-        };
-        self.load(offset, to.cast(), length)
     }
 
     #[inline(always)]
@@ -364,11 +449,6 @@ impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
             return false;
         };
         self.store(0, from.cast(), length)
-    }
-
-    #[inline(always)]
-    fn cells_in_use(&self) -> u32 {
-        maps::Shard.cells_in_use()
     }
 }
 
@@ -397,35 +477,6 @@ impl<const STAMPED: bool> Connections for Xdp<STAMPED> {
 }
 
 impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
-    #[inline(always)]
-    fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
-        let (Some(queues), Some(locked)) = (maps::congestion_queues(), maps::CONNECTIONS.get_ptr(slot))
-        else {
-            return;
-        };
-        // SAFETY: a valid map value. Volatile, because the lock is not taken yet: another program may put other settings
-        // into force at this time.
-        let placement =
-            unsafe { (&raw const (*locked).connection.settings.in_force.placement).read_volatile() };
-        if placement != Placement::User as u32 {
-            return;
-        }
-        let to = &mut s.step.input.event_queues;
-        // SAFETY: a valid map value. The engine in user space writes it while no connection uses it.
-        unsafe { maps::copy_words(queues.admission.as_ptr(), &raw mut to.admission) };
-        if to.admission.capacity == 0 {
-            return;
-        }
-        let mut n = 0;
-        while n < EVENT_QUEUES {
-            let produced = queues.event_producer[n].load(Relaxed);
-            let occupancy = produced.wrapping_sub(queues.event_consumer[n].load(Relaxed));
-            // A consumer counter that makes no sense counts as a full queue.
-            to.occupancy[n] = if occupancy > u64::from(u32::MAX) { u32::MAX } else { occupancy as u32 };
-            n += 1;
-        }
-    }
-
     #[inline(never)]
     fn publish_event(&mut self, s: &mut Scratch) {
         let Some(queues) = maps::congestion_queues() else { return };
@@ -476,13 +527,11 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
 
 impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     #[inline(always)]
-    fn wake(&mut self, slot: u32) {
-        maps::Shard.wake(slot);
-    }
-
-    #[inline(always)]
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        maps::Shard.wake_by(slot, now.after(ticks.as_picos()));
+    fn wake(&mut self, slot: u32, deadline: Option<Picoseconds>) {
+        match deadline {
+            Some(deadline) => maps::Shard.wake_by(slot, deadline),
+            None => maps::Shard.wake(slot),
+        }
     }
 
     #[inline(always)]
@@ -497,28 +546,9 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
 
     #[inline(always)]
     fn answer(&mut self, slot: u32) {
-        maps::Shard.answer(slot);
-    }
-
-    #[inline(always)]
-    fn is_backlogged(&self, slot: u32) -> bool {
-        let (Some(locked), Some(queues)) = (maps::CONNECTIONS.get_ptr(slot), maps::QUEUE_PAIRS.get_ptr(slot))
-        else {
-            return false;
-        };
-        // SAFETY: valid map values. Volatile, because others write them. Nothing requires that the values belong
-        // together.
-        let (next, known, fruitless) = unsafe {
-            let connection = &raw const (*locked).connection.connection;
-            (
-                (&raw const (*connection).initiator.next).read_volatile(),
-                (&raw const (*connection).initiator.known).read_volatile(),
-                (&raw const (*connection).service.fruitless).read_volatile(),
-            )
-        };
-        // SAFETY: a valid map value of atomics and cells.
-        let submitted = || unsafe { (*queues).work_queue().look(WorkPosition::of(next)) };
-        Initiator::is_backlogged(next.0, known.0, fruitless.into(), submitted)
+        if !is_backlogged(slot) {
+            maps::Shard.answer(slot);
+        }
     }
 
     #[inline(always)]

@@ -46,14 +46,6 @@ impl Reach for SharedCard {
     fn reach<T>(&mut self, call: impl FnOnce(&mut HostPlatform<'_>) -> T) -> T {
         call(&mut self.card.borrow_mut().platform(&mut self.frame))
     }
-
-    fn read<T>(&self, call: impl FnOnce(&HostPlatform<'_>) -> T) -> T {
-        call(&self.card.borrow_mut().platform(&mut FrameAtHand::default()))
-    }
-
-    fn frame_length(&self) -> u32 {
-        self.frame.bytes.len() as u32
-    }
 }
 
 impl Backend for LiveFrame {

@@ -4,11 +4,11 @@
 use corosensei::Yielder;
 use transport_common::connection::Whole;
 use transport_common::datapath::{
-    self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
-use transport_common::queues::Region;
-use transport_common::tape::PREFIX_BYTES;
-use transport_common::units::{Picoseconds, Ticks};
+use transport_common::transaction::NO_CELL;
+use transport_common::units::Picoseconds;
+use transport_common::wire::cursor::Cursor as _;
 
 use super::backend::Backend;
 use super::request::Request;
@@ -71,139 +71,121 @@ impl<L: Locked> Locked for Held<L> {
     }
 }
 
-impl<B: Backend> Host for Card<'_, B> {
-    fn now(&mut self) -> Picoseconds {
+/// Implements the traits of the list.
+macro_rules! served {
+    ($(
+        $(#[$about:meta])* trait $trait:ident { $(
+            $(#[$doc:meta])* fn $name:ident(&mut self $(, $argument:ident: $of:ty)*) $(-> $answer:ty)? {
+                $($note:tt)*
+            }
+        )* }
+    )*) => { $(
+        impl<B: Backend> $trait for Card<'_, B> {
+            associated! { $trait }
+            $(fn $name(&mut self $(, $argument: $of)*) $(-> $answer)? {
+                serve! { self $name($($argument),*) }
+            })*
+        }
+    )* };
+}
+
+/// The types of the traits.
+macro_rules! associated {
+    (Frames) => {
+        type Cursor = B::Cursor;
+    };
+    ($other:ident) => {};
+}
+
+/// Which block serves a call, and how many bytes it handles. What is not named here is a register or a part of another
+/// call, and takes no time.
+macro_rules! serve {
+    ($card:ident now()) => { $card.read_clock() };
+    ($card:ident cursor()) => { $card.parse() };
+    ($card:ident frame_to_cell($offset:ident, $length:ident)) => { $card.fill_cell($offset, $length) };
+
+    ($card:ident put_frame($s:ident, $start:ident, $headers:ident, $length:ident)) => {{
+        $card.build_frame($s, $headers, $length);
+        $card.inner.put_frame($s, $start, $headers, $length)
+    }};
+    ($card:ident sum_packet($s:ident, $headers:ident, $length:ident)) => {{
+        $card.sum($s, $headers, $length);
+        $card.inner.sum_packet($s, $headers, $length)
+    }};
+
+    ($card:ident sum_frame($s:ident, $offset:ident, $length:ident)) => {
+        serve! { $card SumFrame { bytes: $length } => sum_frame($s, $offset, $length) }
+    };
+    ($card:ident frame_to_memory($offset:ident, $at:ident, $length:ident)) => {
+        serve! { $card WriteMemory { bytes: $length } => frame_to_memory($offset, $at, $length) }
+    };
+    ($card:ident cell_to_frame($cell:ident, $length:ident)) => {
+        serve! { $card MoveCell { bytes: $length } => cell_to_frame($cell, $length) }
+    };
+    ($card:ident store_value($($call:tt)*)) => {
+        serve! { $card WriteMemory { bytes: VALUE } => store_value($($call)*) }
+    };
+    ($card:ident atomic($($call:tt)*)) => { serve! { $card ReadMemory { bytes: VALUE } => atomic($($call)*) } };
+    ($card:ident region($($call:tt)*)) => { serve! { $card Region => region($($call)*) } };
+    ($card:ident free_cell($($call:tt)*)) => { serve! { $card CellList => free_cell($($call)*) } };
+    ($card:ident publish_event($($call:tt)*)) => { serve! { $card RueQueues => publish_event($($call)*) } };
+    ($card:ident next_result($($call:tt)*)) => { serve! { $card RueQueues => next_result($($call)*) } };
+    ($card:ident wake($($call:tt)*)) => { serve! { $card Scheduler => wake($($call)*) } };
+    // `ready` and `answer` are one operation of the scheduler: no other turn comes between them. So only `ready` takes time.
+    ($card:ident ready($($call:tt)*)) => { serve! { $card Scheduler => ready($($call)*) } };
+    ($card:ident expired($($call:tt)*)) => { serve! { $card TimingWheel => expired($($call)*) } };
+    ($card:ident file($($call:tt)*)) => { serve! { $card TimingWheel => file($($call)*) } };
+
+    ($card:ident $request:ident $({ $($field:tt)* })? => $($call:tt)*) => {{
+        $card.ask(Request::$request $({ $($field)* })?);
+        $card.inner.$($call)*
+    }};
+    ($card:ident $($call:tt)*) => { $card.inner.$($call)* };
+}
+
+transport_common::platform_calls! { served }
+
+impl<B: Backend> Card<'_, B> {
+    fn read_clock(&mut self) -> Picoseconds {
         let now = self.inner.now();
         self.readings.push(now);
         now
     }
 
-    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
-        self.inner.owns_ipv4(mac, address)
-    }
-
-    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
-        self.inner.owns_ipv6(mac, address)
-    }
-
-    fn count(&mut self, index: u32) {
-        self.inner.count(index);
-    }
-
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        self.inner.arrival(now)
-    }
-
-    fn rx_buffer_level(&self) -> u8 {
-        self.inner.rx_buffer_level()
-    }
-}
-
-impl<B: Backend> Frames for Card<'_, B> {
-    type Cursor = B::Cursor;
-
-    fn build(&mut self, s: &mut Scratch) -> bool {
-        datapath::build(self, s)
-    }
-
-    fn cursor(&mut self) -> B::Cursor {
+    fn parse(&mut self) -> B::Cursor {
+        let cursor = self.inner.cursor();
         let arriving = core::mem::take(&mut self.arriving);
-        self.ask(Request::Parse { bytes: self.inner.frame_length(), arriving });
-        self.inner.cursor()
+        self.ask(Request::Parse { bytes: cursor.remaining() as u32, arriving });
+        cursor
     }
 
-    fn frame_length(&self) -> u32 {
-        self.inner.frame_length()
-    }
-
-    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
-        self.inner.peek(to);
-    }
-
-    fn resize(&mut self, length: u32) -> bool {
-        self.inner.resize(length)
-    }
-
-    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        self.ask(Request::Build { bytes: length });
-        self.inner.store_header(s, start, length)
-    }
-
-    fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
-        self.ask(Request::SumFrame { bytes: length });
-        self.inner.sum_frame(s, offset, length)
-    }
-
-    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
-        self.ask(Request::SumHeader { bytes: length });
-        self.inner.sum_header(s, start, length)
-    }
-}
-
-impl<B: Backend> Memory for Card<'_, B> {
-    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
-        self.ask(Request::SumMemory { bytes: length });
-        self.fetched = Some((memory_offset, length));
-        self.inner.sum_memory(memory_offset, length)
-    }
-
-    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
-        if self.fetched.take() != Some((memory_offset, length)) {
-            self.ask(Request::ReadMemory { bytes: length });
+    /// Waits for the sums of a packet. The builder keeps the payload that was read.
+    fn sum(&mut self, s: &Scratch, headers: u32, length: u32) {
+        self.ask(Request::SumHeader { bytes: headers });
+        if length != 0 {
+            self.ask(Request::SumMemory { bytes: length });
+            self.fetched = Some((s.step.output.packet.ulp.memory_offset, length));
         }
-        self.ask(Request::Build { bytes: length });
-        self.inner.memory_to_frame(memory_offset, offset, length)
     }
 
-    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
-        self.ask(Request::WriteMemory { bytes: length });
-        self.inner.frame_to_memory(offset, memory_offset, length)
+    /// Waits until a frame is built. Its payload is read, unless the builder has it.
+    fn build_frame(&mut self, s: &Scratch, headers: u32, length: u32) {
+        self.ask(Request::Build { bytes: headers });
+        if length != 0 {
+            if self.fetched.take() != Some((s.step.output.packet.ulp.memory_offset, length)) {
+                self.ask(Request::ReadMemory { bytes: length });
+            }
+            self.ask(Request::Build { bytes: length });
+        }
     }
 
-    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
-        self.ask(Request::WriteMemory { bytes: VALUE });
-        self.inner.store_value(memory_offset, value)
-    }
-
-    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
-        self.ask(Request::ReadMemory { bytes: VALUE });
-        self.inner.compare_swap(memory_offset, compare, swap)
-    }
-
-    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
-        self.ask(Request::ReadMemory { bytes: VALUE });
-        self.inner.fetch_add(memory_offset, add)
-    }
-
-    fn region(&mut self, rkey: u32) -> Region {
-        self.ask(Request::Region);
-        self.inner.region(rkey)
-    }
-}
-
-impl<B: Backend> Cells for Card<'_, B> {
-    fn allocate_cell(&mut self) -> u32 {
+    fn fill_cell(&mut self, offset: u32, length: u32) -> u32 {
         self.ask(Request::CellList);
-        self.inner.allocate_cell()
-    }
-
-    fn free_cell(&mut self, cell: u32) {
-        self.ask(Request::CellList);
-        self.inner.free_cell(cell);
-    }
-
-    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
-        self.ask(Request::MoveCell { bytes: length });
-        self.inner.frame_to_cell(offset, cell, length)
-    }
-
-    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
-        self.ask(Request::MoveCell { bytes: length });
-        self.inner.cell_to_frame(cell, length)
-    }
-
-    fn cells_in_use(&self) -> u32 {
-        self.inner.cells_in_use()
+        let cell = self.inner.frame_to_cell(offset, length);
+        if cell != NO_CELL {
+            self.ask(Request::MoveCell { bytes: length });
+        }
+        cell
     }
 }
 
@@ -225,62 +207,5 @@ impl<B: Backend> Connections for Card<'_, B> {
         let work = before.work(inner.parts().0.inspect());
         self.inner.unlock(inner);
         self.write_back(slot, work);
-    }
-}
-
-impl<B: Backend> CongestionQueues for Card<'_, B> {
-    fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
-        self.inner.event_queues(s, slot);
-    }
-
-    fn publish_event(&mut self, s: &mut Scratch) {
-        self.ask(Request::RueQueues);
-        self.inner.publish_event(s);
-    }
-
-    fn next_result(&mut self, s: &mut Scratch) -> bool {
-        self.ask(Request::RueQueues);
-        self.inner.next_result(s)
-    }
-
-    fn record_delays(&mut self, s: &Scratch) {
-        self.inner.record_delays(s);
-    }
-}
-
-impl<B: Backend> Services for Card<'_, B> {
-    fn wake(&mut self, slot: u32) {
-        self.ask(Request::Scheduler);
-        self.inner.wake(slot);
-    }
-
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.ask(Request::Scheduler);
-        self.inner.wake_by(slot, now, ticks);
-    }
-
-    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        self.ask(Request::TimingWheel);
-        self.inner.expired(now)
-    }
-
-    fn ready(&mut self) -> Option<u32> {
-        self.ask(Request::Scheduler);
-        self.inner.ready()
-    }
-
-    // `ready` and `answer` are one operation of the scheduler: no other turn comes between them. So only `ready`
-    // takes time.
-    fn answer(&mut self, slot: u32) {
-        self.inner.answer(slot);
-    }
-
-    fn is_backlogged(&self, slot: u32) -> bool {
-        self.inner.is_backlogged(slot)
-    }
-
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.ask(Request::TimingWheel);
-        self.inner.file(slot, now, ticks);
     }
 }

@@ -4,6 +4,7 @@ use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::units::Picoseconds;
+use transport_common::wire::cursor::Cursor as _;
 
 use super::backend::Backend;
 use super::card::Card;
@@ -59,9 +60,9 @@ fn finish<B: Backend>(
     task: Task,
     (verdict, idle): (Verdict, bool),
 ) -> Done<B> {
-    let (backend, work, steps, readings) = card.into_parts();
+    let (mut backend, work, steps, readings) = card.into_parts();
     let event = Event::of(task, &scratch, &work, steps, verdict);
-    let bytes = backend.frame_length();
+    let bytes = backend.cursor().remaining() as u32;
     Done { backend, verdict, idle, event, work, steps, readings, bytes, scratch: Some(scratch) }
 }
 

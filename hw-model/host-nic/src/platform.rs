@@ -10,13 +10,14 @@ use transport_common::congestion::histogram::{DelayHistogram, bucket_of};
 use transport_common::congestion::queues::{EVENT_QUEUES, generation_of};
 use transport_common::counters::Counter;
 use transport_common::datapath::{
-    self, Cells, CongestionQueues, Frames, HEADER_BYTES, Host, MAX_COPY, MAX_FRAME_BYTES, MAX_HEADERS,
-    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
+    self, Atomic, Cells, CongestionQueues, Frames, HEADER_BYTES, Host, MAX_COPY, MAX_FRAME_BYTES,
+    MAX_HEADERS, MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
 };
 use transport_common::ids::{Cid, Rsn};
 use transport_common::queues::{CELL_BYTES, DEFAULT_MEMORY, NodeConfig, REGIONS, Region};
 use transport_common::shard::{Parts, Shard};
 use transport_common::tape::PREFIX_BYTES;
+use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
@@ -155,17 +156,58 @@ impl Cursor for FrameCursor {
     }
 }
 
+impl HostPlatform<'_> {
+    /// Shortens or extends the frame at its end.
+    pub(super) fn resize(&mut self, length: u32) -> bool {
+        let now = self.frame.bytes.len() as u32;
+        let possible = length == now
+            || length < now && length >= MIN_FRAME
+            || length > now && length <= self.frame.limit;
+        if possible {
+            self.frame.bytes.resize(length as usize, 0);
+        }
+        possible
+    }
+
+    /// Copies `scratch.header[start..start + length]` to the beginning of the frame.
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
+        if start > HEADER_BYTES as u32 - MAX_HEADERS || length == 0 || length > MAX_HEADERS {
+            return false;
+        }
+        self.frame.store(0, &s.header[start as usize..(start + length) as usize])
+    }
+
+    /// Copies from node memory to the frame.
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
+        let Self { card, frame } = self;
+        copyable(length) && card.memory(memory_offset, length).is_some_and(|bytes| frame.store(offset, bytes))
+    }
+
+    /// Copies from the frame to a cell.
+    fn fill_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+        if length == 0 {
+            return true;
+        }
+        if !copyable(length) {
+            return false;
+        }
+        let Some(bytes) = self.frame.piece(offset, length) else { return false };
+        let to = self.card.cell_mut(cell);
+        to.map(|to| to[..bytes.len()].copy_from_slice(bytes)).is_some()
+    }
+}
+
 impl Host for HostPlatform<'_> {
     fn now(&mut self) -> Picoseconds {
         self.card.clock = self.card.readings.pop_front().unwrap_or(self.card.clock);
         self.card.clock
     }
 
-    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
+    fn owns_ipv4(&mut self, mac: u64, address: u32) -> bool {
         self.card.config.mac_word == mac && self.card.config.ipv4 == address
     }
 
-    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
+    fn owns_ipv6(&mut self, mac: u64, address: [u64; 2]) -> bool {
         self.card.config.mac_word == mac && self.card.config.ipv6 == address
     }
 
@@ -179,47 +221,27 @@ impl Host for HostPlatform<'_> {
         self.frame.arrival.unwrap_or(now)
     }
 
-    fn rx_buffer_level(&self) -> u8 {
-        self.card.rx_buffer_level
+    fn observe(&mut self, s: &mut Scratch, _slot: u32, events: bool) {
+        let input = &mut s.step.input;
+        input.cells_in_use = self.card.shard.cells_in_use();
+        input.rx_buffer_level = self.card.rx_buffer_level.into();
+        if events {
+            input.event_queues.admission = self.card.admission;
+            input.event_queues.occupancy = self.card.events.each_ref().map(|queue| queue.len() as u32);
+        }
     }
 }
 
 impl Frames for HostPlatform<'_> {
     type Cursor = FrameCursor;
 
-    fn build(&mut self, s: &mut Scratch) -> bool {
-        datapath::build(self, s)
-    }
-
     fn cursor(&mut self) -> FrameCursor {
         FrameCursor { bytes: self.frame.bytes.clone(), at: 0 }
-    }
-
-    fn frame_length(&self) -> u32 {
-        self.frame.bytes.len() as u32
     }
 
     fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
         let length = self.frame.bytes.len().min(PREFIX_BYTES);
         to[..length].copy_from_slice(&self.frame.bytes[..length]);
-    }
-
-    fn resize(&mut self, length: u32) -> bool {
-        let now = self.frame_length();
-        let possible = length == now
-            || length < now && length >= MIN_FRAME
-            || length > now && length <= self.frame.limit;
-        if possible {
-            self.frame.bytes.resize(length as usize, 0);
-        }
-        possible
-    }
-
-    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        if start > HEADER_BYTES as u32 - MAX_HEADERS || length == 0 || length > MAX_HEADERS {
-            return false;
-        }
-        self.frame.store(0, &s.header[start as usize..(start + length) as usize])
     }
 
     fn sum_frame(&mut self, _: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
@@ -229,27 +251,26 @@ impl Frames for HostPlatform<'_> {
         self.frame.piece(offset, length).map(sum)
     }
 
-    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
-        if start > UDP_AT as u32 || length > MAX_SUMMED_HEADERS {
-            return 0;
+    fn sum_packet(&mut self, s: &Scratch, headers: u32, length: u32) -> u64 {
+        let mut total = 0;
+        if headers <= MAX_SUMMED_HEADERS {
+            total += u64::from(sum(&s.header[UDP_AT..UDP_AT + (headers & !3) as usize]));
         }
-        sum(&s.header[start as usize..(start + (length & !3)) as usize])
+        if copyable(length) {
+            let payload = self.card.memory(s.step.output.packet.ulp.memory_offset, length);
+            total += payload.map_or(0, |bytes| u64::from(sum(bytes)));
+        }
+        total
+    }
+
+    fn put_frame(&mut self, s: &Scratch, start: u32, headers: u32, length: u32) -> bool {
+        self.resize(headers.saturating_add(length))
+            && self.store_header(s, start, headers)
+            && (length == 0 || self.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, length))
     }
 }
 
 impl Memory for HostPlatform<'_> {
-    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
-        if !copyable(length) {
-            return 0;
-        }
-        self.card.memory(memory_offset, length).map_or(0, |bytes| sum(bytes))
-    }
-
-    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
-        let Self { card, frame } = self;
-        copyable(length) && card.memory(memory_offset, length).is_some_and(|bytes| frame.store(offset, bytes))
-    }
-
     fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
         if !copyable(length) {
             return false;
@@ -262,19 +283,15 @@ impl Memory for HostPlatform<'_> {
         self.card.memory(memory_offset, 8).map(|to| to.copy_from_slice(&value.to_ne_bytes())).is_some()
     }
 
-    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
+    fn atomic(&mut self, kind: Atomic, memory_offset: u64, value: u64, compare: u64) -> u64 {
         let Some(word) = self.card.word(memory_offset) else { return 0 };
         let original = u64::from_ne_bytes(*word);
-        if original == compare {
-            *word = swap.to_ne_bytes();
-        }
-        original
-    }
-
-    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
-        let Some(word) = self.card.word(memory_offset) else { return 0 };
-        let original = u64::from_ne_bytes(*word);
-        *word = original.wrapping_add(add).to_ne_bytes();
+        let changed = match kind {
+            Atomic::CompareSwap if original == compare => value,
+            Atomic::CompareSwap => original,
+            Atomic::FetchAdd => original.wrapping_add(value),
+        };
+        *word = changed.to_ne_bytes();
         original
     }
 
@@ -284,24 +301,17 @@ impl Memory for HostPlatform<'_> {
 }
 
 impl Cells for HostPlatform<'_> {
-    fn allocate_cell(&mut self) -> u32 {
-        self.card.shard.allocate_cell()
+    fn frame_to_cell(&mut self, offset: u32, length: u32) -> u32 {
+        let cell = self.card.shard.allocate_cell();
+        if cell == NO_CELL || self.fill_cell(offset, cell, length) {
+            return cell;
+        }
+        self.card.shard.free_cell(cell);
+        NO_CELL
     }
 
     fn free_cell(&mut self, cell: u32) {
         self.card.shard.free_cell(cell);
-    }
-
-    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
-        if length == 0 {
-            return true;
-        }
-        if !copyable(length) {
-            return false;
-        }
-        let Some(bytes) = self.frame.piece(offset, length) else { return false };
-        let to = self.card.cell_mut(cell);
-        to.map(|to| to[..bytes.len()].copy_from_slice(bytes)).is_some()
     }
 
     fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
@@ -314,10 +324,6 @@ impl Cells for HostPlatform<'_> {
         let Self { card, frame } = self;
         let from = card.cell(cell);
         copyable(length) && from.is_some_and(|from| frame.store(0, &from[..length as usize]))
-    }
-
-    fn cells_in_use(&self) -> u32 {
-        self.card.shard.cells_in_use()
     }
 }
 
@@ -334,11 +340,6 @@ impl datapath::Connections for HostPlatform<'_> {
 }
 
 impl CongestionQueues for HostPlatform<'_> {
-    fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
-        s.step.input.event_queues.admission = self.card.admission;
-        s.step.input.event_queues.occupancy = self.card.events.each_ref().map(|queue| queue.len() as u32);
-    }
-
     fn publish_event(&mut self, s: &mut Scratch) {
         let queue = usize::from(s.step.output.event.event_queue_select) % EVENT_QUEUES;
         s.step.output.event.generation = generation_of(self.card.published[queue]);
@@ -364,16 +365,15 @@ impl CongestionQueues for HostPlatform<'_> {
 }
 
 impl Services for HostPlatform<'_> {
-    fn wake(&mut self, slot: u32) {
-        self.card.shard.wake(slot);
+    fn wake(&mut self, slot: u32, deadline: Option<Picoseconds>) {
+        match deadline {
+            Some(deadline) => self.card.shard.wake_by(slot, deadline),
+            None => self.card.shard.wake(slot),
+        }
     }
 
     fn expired(&mut self, now: Picoseconds) -> Option<u32> {
         self.card.shard.expired(now)
-    }
-
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.card.shard.wake_by(slot, now.after(ticks.as_picos()));
     }
 
     fn ready(&mut self) -> Option<u32> {
@@ -381,11 +381,9 @@ impl Services for HostPlatform<'_> {
     }
 
     fn answer(&mut self, slot: u32) {
-        self.card.shard.answer(slot);
-    }
-
-    fn is_backlogged(&self, slot: u32) -> bool {
-        self.card.connections.is_backlogged(slot as usize)
+        if !self.card.connections.is_backlogged(slot as usize) {
+            self.card.shard.answer(slot);
+        }
     }
 
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {

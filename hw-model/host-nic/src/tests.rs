@@ -3,7 +3,7 @@
 mod tunnel;
 
 use super::*;
-use transport_common::datapath::{Frames, Memory};
+use transport_common::datapath::{Atomic, Frames, Memory, Scratch};
 use transport_common::queues::{AccessFlags, DEFAULT_MEMORY, Verb, WorkFlags};
 use transport_common::tape::{Recorded, RunKind, Tape};
 use transport_common::transaction::CompletionCode;
@@ -307,10 +307,10 @@ fn memory_is_refused_where_an_access_does_not_fit() {
     assert!(!platform.frame_to_memory(0, end - 199, 200), "beyond the memory");
     assert!(!platform.frame_to_memory(0, end - 200, 0), "a copy of zero bytes is rejected");
     assert_eq!(
-        (platform.fetch_add(end - 8, 1), platform.fetch_add(end - 1, 1)),
-        (u64::from_ne_bytes([1; 8]), u64::from_ne_bytes([1; 8]) + 1)
+        [end - 8, end - 1].map(|at| platform.atomic(Atomic::FetchAdd, at, 1, 0)),
+        [u64::from_ne_bytes([1; 8]), u64::from_ne_bytes([1; 8]) + 1]
     );
-    assert_eq!(platform.fetch_add(end, 1), 0);
+    assert_eq!(platform.atomic(Atomic::FetchAdd, end, 1, 0), 0);
 }
 
 #[test]
@@ -329,8 +329,9 @@ fn frames_grow_into_their_tail_room_and_shrink_to_an_ethernet_header() {
 fn sums_pad_an_odd_last_byte_with_zero() {
     let mut nic = nic(0);
     nic.memory_mut()[..3].copy_from_slice(&[1, 2, 3]);
-    let expected = u32::from(u16::from_ne_bytes([1, 2])) + u32::from(u16::from_ne_bytes([3, 0]));
-    assert_eq!(nic.platform(&mut FrameAtHand::default()).sum_memory(0, 3), expected);
+    let expected = u64::from(u16::from_ne_bytes([1, 2])) + u64::from(u16::from_ne_bytes([3, 0]));
+    let s: Box<Scratch> = bytemuck::zeroed_box();
+    assert_eq!(nic.platform(&mut FrameAtHand::default()).sum_packet(&s, 0, 3), expected);
 }
 
 /// The host's node under test.

@@ -140,7 +140,11 @@ impl RecordedRun {
         let (mut length, mut transmits) = (self.frame_length, false);
         for note in self.notes().map_while(Result::ok) {
             match note.tag {
-                Tag::Resize if note.short != 0 => length = note.words.first().copied().unwrap_or(0),
+                // The lengths of the headers and of the payload.
+                Tag::PutFrame if note.short != 0 => {
+                    let word = |n: usize| note.words.get(n).copied().unwrap_or(0);
+                    length = word(1).saturating_add(word(4));
+                }
                 Tag::End => transmits = Outcome(note.short) == Outcome::TRANSMIT,
                 _ => {}
             }

@@ -6,19 +6,14 @@ mod contract;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use transport_common::congestion::entry::Entry as CongestionEntry;
-use transport_common::connection::{Snapshot, Whole};
+use transport_common::connection::Snapshot;
 use transport_common::datapath::{
-    self, Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch,
-    Services,
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Services,
 };
-use transport_common::memory::{AccessFlags, ProtectionDomain, Region};
-use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest_of_state};
-use transport_common::transaction::NO_CELL;
-use transport_common::units::{Picoseconds, Ticks};
+use transport_common::tape::{Ending, Noted, PREFIX_BYTES, Tag, digest_of_state};
 use transport_common::wire::cursor::Cursor;
 
-use super::player::{Answer, Player};
+use super::player::{Answer, Collected, Player};
 use super::queues::ReplayedQueues;
 use super::{Difference, Divergence, RecordedRun, Shared};
 
@@ -108,19 +103,6 @@ impl Replayed {
         let found = player.ask(tag, arguments)?;
         Some(answer(&player, found))
     }
-
-    /// Returns true if the recorded call succeeded.
-    fn done(&self, tag: Tag, arguments: &[u32]) -> bool {
-        self.ask(tag, arguments, |_, answer| answer.short != 0).unwrap_or(false)
-    }
-
-    fn tell(&self, tag: Tag, short: u16, arguments: &[u32]) {
-        self.player.borrow_mut().tell(tag, short, arguments);
-    }
-
-    fn optional(&self, tag: Tag) -> Option<u32> {
-        self.ask(tag, &[], |player, answer| (answer.short != 0).then(|| player.word(answer, 0))).flatten()
-    }
 }
 
 const fn low(value: u64) -> u32 {
@@ -152,67 +134,83 @@ impl Locked for ReplayedConnection {
     }
 }
 
-impl Host for Replayed {
-    fn now(&mut self) -> Picoseconds {
-        // After a difference the clock returns 1, because 0 would mean that it was not read.
-        Picoseconds(self.ask(Tag::Now, &[], |player, answer| player.wide(answer, 0)).unwrap_or(1))
-    }
-
-    fn owns_ipv4(&self, _: u64, _: u32) -> bool {
-        self.done(Tag::Owns, &[])
-    }
-
-    fn owns_ipv6(&self, _: u64, _: [u64; 2]) -> bool {
-        self.done(Tag::Owns, &[])
-    }
-
-    fn count(&mut self, index: u32) {
-        self.tell(Tag::Count, index as u16, &[]);
-    }
-
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        self.ask(Tag::Arrival, &[], |player, answer| Picoseconds(player.wide(answer, 0))).unwrap_or(now)
-    }
-
-    fn rx_buffer_level(&self) -> u8 {
-        self.ask(Tag::RxBufferLevel, &[], |_, answer| answer.short as u8).unwrap_or(0)
-    }
+/// Implements the traits of the list: each call is compared with its note, which has the answer.
+macro_rules! replayed {
+    ($(
+        $(#[$about:meta])* trait $trait:ident { $(
+            $(#[$doc:meta])* fn $name:ident(&mut self $(, $argument:ident: $of:ty)*) $(-> $answer:ty)? {
+                $($tag:ident $label:literal $words:tt)?
+            }
+        )* }
+    )*) => { $(
+        impl $trait for Replayed {
+            associated! { $trait }
+            $(fn $name(&mut self $(, $argument: $of)*) $(-> $answer)? {
+                answer! { self $name($($argument),*) $($tag $words)? }
+            })*
+        }
+    )* };
 }
 
-impl Frames for Replayed {
-    type Cursor = PrefixCursor;
+/// The types of the traits.
+macro_rules! associated {
+    (Frames) => {
+        type Cursor = PrefixCursor;
+    };
+    ($other:ident) => {};
+}
 
-    fn build(&mut self, s: &mut Scratch) -> bool {
-        datapath::build(self, s)
-    }
+/// Answers a call from its note. A call that has no note, or one that is not made from the list, has a function in
+/// [`by_hand`].
+macro_rules! answer {
+    ($this:ident $name:ident($($argument:ident),*) $tag:ident [$($noted:expr),*]) => {{
+        // The note does not have every argument.
+        let _ = ($(&$argument,)*);
+        let mut arguments = Collected::default();
+        $(Noted::write($noted, &arguments);)*
+        $this.player.borrow_mut().answer(Tag::$tag, arguments.words())
+    }};
+    ($this:ident $name:ident($($argument:ident),*) $($note:tt)*) => { by_hand::$name($this, $($argument),*) };
+}
 
-    fn cursor(&mut self) -> PrefixCursor {
-        let prefix = self.player.borrow().run.prefix;
-        PrefixCursor { prefix, at: 0, length: self.frame_length as usize }
-    }
+transport_common::platform_calls! { replayed }
 
-    fn frame_length(&self) -> u32 {
-        self.frame_length
-    }
+/// The calls that are not made from the list.
+mod by_hand {
+    use transport_common::congestion::entry::Entry as CongestionEntry;
+    use transport_common::congestion::event::Event;
+    use transport_common::datapath::{MIN_CELL_FRAME, Scratch};
+    use transport_common::tape::{KEPT_HEADER, PREFIX_BYTES, Tag};
 
-    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
-        let length = (self.frame_length as usize).min(PREFIX_BYTES);
-        to[..length].copy_from_slice(&self.player.borrow().run.prefix[..length]);
-    }
+    use super::{Difference, PrefixCursor, Replayed, high, low};
 
-    fn resize(&mut self, length: u32) -> bool {
-        let done = self.done(Tag::Resize, &[length]);
-        if done {
-            self.frame_length = length;
+    pub(super) fn observe(r: &mut Replayed, s: &mut Scratch, _: u32, events: bool) {
+        let mut player = r.player.borrow_mut();
+        let Some(answer) = player.ask(Tag::Observe, &[]) else { return };
+        s.step.input.cells_in_use = player.word(answer, 0);
+        s.step.input.rx_buffer_level = answer.short.into();
+        if events && let Some(queues) = player.value(Tag::Observe, answer.after(1)) {
+            s.step.input.event_queues = queues;
         }
-        done
     }
 
-    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        let mut player = self.player.borrow_mut();
-        let Some(answer) = player.ask(Tag::StoreHeader, &[start, length]) else { return false };
+    pub(super) fn cursor(r: &mut Replayed) -> PrefixCursor {
+        let prefix = r.player.borrow().run.prefix;
+        PrefixCursor { prefix, at: 0, length: r.frame_length as usize }
+    }
+
+    pub(super) fn peek(r: &mut Replayed, to: &mut [u8; PREFIX_BYTES]) {
+        let length = (r.frame_length as usize).min(PREFIX_BYTES);
+        to[..length].copy_from_slice(&r.player.borrow().run.prefix[..length]);
+    }
+
+    pub(super) fn put_frame(r: &mut Replayed, s: &Scratch, start: u32, headers: u32, length: u32) -> bool {
+        let mut player = r.player.borrow_mut();
+        let at = s.step.output.packet.ulp.memory_offset;
+        let arguments = [start, headers, low(at), high(at), length];
+        let Some(answer) = player.ask(Tag::PutFrame, &arguments) else { return false };
         let recorded: Vec<u8> = player.words(answer).iter().flat_map(|word| word.to_le_bytes()).collect();
-        let end = start.saturating_add(length) as usize;
+        let end = start.saturating_add(headers) as usize;
         let meant = start as usize..end.min(KEPT_HEADER.end);
         for at in meant {
             let then = recorded.get(at.wrapping_sub(KEPT_HEADER.start)).copied().unwrap_or(0);
@@ -222,84 +220,50 @@ impl Frames for Replayed {
                 break;
             }
         }
-        answer.short != 0
-    }
-
-    fn sum_frame(&mut self, _: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
-        let sum = |player: &Player, answer: Answer| (answer.short != 0).then(|| player.word(answer, 0));
-        self.ask(Tag::SumFrame, &[offset, length], sum).flatten()
-    }
-
-    fn sum_header(&mut self, _: &Scratch, _: u32, _: u32) -> u32 {
-        self.ask(Tag::SumHeader, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
-    }
-}
-
-impl Memory for Replayed {
-    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
-        let arguments = [low(memory_offset), high(memory_offset), length];
-        self.ask(Tag::SumMemory, &arguments, |player, answer| player.word(answer, 0)).unwrap_or(0)
-    }
-
-    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
-        self.done(Tag::MemoryToFrame, &[low(memory_offset), high(memory_offset), offset, length])
-    }
-
-    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
-        self.done(Tag::FrameToMemory, &[low(memory_offset), high(memory_offset), offset, length])
-    }
-
-    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
-        self.done(Tag::StoreValue, &[low(memory_offset), high(memory_offset), low(value), high(value)])
-    }
-
-    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
-        let arguments =
-            [low(memory_offset), high(memory_offset), low(compare), high(compare), low(swap), high(swap)];
-        self.ask(Tag::CompareSwap, &arguments, |player, answer| player.wide(answer, 0)).unwrap_or(0)
-    }
-
-    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
-        let arguments = [low(memory_offset), high(memory_offset), low(add), high(add)];
-        self.ask(Tag::FetchAdd, &arguments, |player, answer| player.wide(answer, 0)).unwrap_or(0)
-    }
-
-    fn region(&mut self, key: u32) -> Region {
-        let region = |player: &Player, answer: Answer| Region {
-            offset: player.wide(answer, 0),
-            length: player.wide(answer, 2),
-            key: player.word(answer, 4),
-            access: AccessFlags::from_bits_retain(player.word(answer, 5)),
-            domain: ProtectionDomain(player.word(answer, 6)),
-            reserved: 0,
-        };
-        self.ask(Tag::Region, &[key], region).unwrap_or_default()
-    }
-}
-
-impl Cells for Replayed {
-    fn allocate_cell(&mut self) -> u32 {
-        self.ask(Tag::AllocateCell, &[], |_, answer| u32::from(answer.short)).unwrap_or(NO_CELL)
-    }
-
-    fn free_cell(&mut self, cell: u32) {
-        self.tell(Tag::FreeCell, cell as u16, &[]);
-    }
-
-    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
-        self.done(Tag::FrameToCell, &[offset, cell, length])
-    }
-
-    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
-        let done = self.done(Tag::CellToFrame, &[cell, length]);
+        let done = answer.short != 0;
         if done {
-            self.frame_length = length.max(MIN_CELL_FRAME);
+            r.frame_length = headers.saturating_add(length);
         }
         done
     }
 
-    fn cells_in_use(&self) -> u32 {
-        self.ask(Tag::CellsInUse, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
+    pub(super) fn cell_to_frame(r: &mut Replayed, cell: u32, length: u32) -> bool {
+        let answer = r.player.borrow_mut().ask(Tag::CellToFrame, &[cell, length]);
+        let done = answer.is_some_and(|answer| answer.short != 0);
+        if done {
+            r.frame_length = length.max(MIN_CELL_FRAME);
+        }
+        done
+    }
+
+    pub(super) fn publish_event(r: &mut Replayed, s: &mut Scratch) {
+        let mut player = r.player.borrow_mut();
+        let Some(answer) = player.ask(Tag::PublishEvent, &[]) else { return };
+        let Some(recorded) = player.value::<CongestionEntry>(Tag::PublishEvent, answer) else {
+            return;
+        };
+        // The generation depends on the place in the queue, which the platform chose. So it comes from the trace.
+        s.step.output.event.generation = Event::generation_of(&recorded);
+        s.step.output.event.encode(&mut s.entry);
+        if s.entry != recorded {
+            let words = |entry: &CongestionEntry| entry.iter().flat_map(|w| [low(*w), high(*w)]).collect();
+            player.difference = Some(Difference::Arguments {
+                of: Tag::PublishEvent,
+                now: words(&s.entry),
+                recorded: words(&recorded),
+            });
+        }
+    }
+
+    pub(super) fn next_result(r: &mut Replayed, s: &mut Scratch) -> bool {
+        let mut player = r.player.borrow_mut();
+        let Some(answer) = player.ask(Tag::NextResult, &[]).filter(|answer| answer.short != 0) else {
+            return false;
+        };
+        let Some(entry) = player.value(Tag::NextResult, answer) else { return false };
+        s.entry = entry;
+        s.step.input.outcome.decode(&s.entry);
+        true
     }
 }
 
@@ -350,80 +314,5 @@ impl Connections for Replayed {
         }
         drop(player);
         self.connections.borrow_mut().give_back(slot, entry);
-    }
-}
-
-impl CongestionQueues for Replayed {
-    fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
-        let mut player = self.player.borrow_mut();
-        if let Some(answer) = player.ask(Tag::EventQueues, &[])
-            && let Some(queues) = player.value(Tag::EventQueues, answer)
-        {
-            s.step.input.event_queues = queues;
-        }
-    }
-
-    fn publish_event(&mut self, s: &mut Scratch) {
-        let mut player = self.player.borrow_mut();
-        let Some(answer) = player.ask(Tag::PublishEvent, &[]) else { return };
-        let Some(recorded) = player.value::<CongestionEntry>(Tag::PublishEvent, answer) else {
-            return;
-        };
-        // The generation depends on the place in the queue, which the platform chose. So it comes from the trace.
-        s.step.output.event.generation = transport_common::congestion::event::Event::generation_of(&recorded);
-        s.step.output.event.encode(&mut s.entry);
-        if s.entry != recorded {
-            let words = |entry: &CongestionEntry| entry.iter().flat_map(|w| [low(*w), high(*w)]).collect();
-            player.difference = Some(Difference::Arguments {
-                of: Tag::PublishEvent,
-                now: words(&s.entry),
-                recorded: words(&recorded),
-            });
-        }
-    }
-
-    fn next_result(&mut self, s: &mut Scratch) -> bool {
-        let mut player = self.player.borrow_mut();
-        let Some(answer) = player.ask(Tag::NextResult, &[]).filter(|answer| answer.short != 0) else {
-            return false;
-        };
-        let Some(entry) = player.value(Tag::NextResult, answer) else { return false };
-        s.entry = entry;
-        s.step.input.outcome.decode(&s.entry);
-        true
-    }
-
-    fn record_delays(&mut self, _: &Scratch) {
-        self.tell(Tag::RecordDelays, 0, &[]);
-    }
-}
-
-impl Services for Replayed {
-    fn wake(&mut self, slot: u32) {
-        self.tell(Tag::Wake, 0, &[slot]);
-    }
-
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.tell(Tag::WakeBy, 0, &[slot, ticks.0, low(now.0), high(now.0)]);
-    }
-
-    fn expired(&mut self, _: Picoseconds) -> Option<u32> {
-        self.optional(Tag::Expired)
-    }
-
-    fn ready(&mut self) -> Option<u32> {
-        self.optional(Tag::Ready)
-    }
-
-    fn answer(&mut self, slot: u32) {
-        self.tell(Tag::Answer, 0, &[slot]);
-    }
-
-    fn is_backlogged(&self, slot: u32) -> bool {
-        self.done(Tag::IsBacklogged, &[slot])
-    }
-
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.tell(Tag::File, 0, &[slot, ticks.0, low(now.0), high(now.0)]);
     }
 }

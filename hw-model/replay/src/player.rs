@@ -1,9 +1,10 @@
 //! Plays the tape of a run: compares the calls with the recorded ones, and gives the recorded answers.
 
 use bytemuck::AnyBitPattern;
+use std::cell::Cell;
 use std::rc::Rc;
 
-use transport_common::tape::Tag;
+use transport_common::tape::{self, Tag, Words};
 
 use super::{Difference, RecordedRun};
 
@@ -23,6 +24,40 @@ pub(super) struct Answer {
     pub(super) short: u16,
     words: usize,
     count: usize,
+}
+
+impl Answer {
+    /// Returns the answer without its first `words` words.
+    pub(super) const fn after(self, words: usize) -> Self {
+        let count = self.count.saturating_sub(words);
+        Self { short: self.short, words: self.words + self.count - count, count }
+    }
+}
+
+/// The words of a call's arguments.
+#[derive(Default)]
+pub(super) struct Collected {
+    words: Cell<[u32; Self::MOST]>,
+    used: Cell<usize>,
+}
+
+impl Collected {
+    /// More than the arguments of any call have.
+    const MOST: usize = 8;
+
+    /// Returns the words in order.
+    pub(super) fn words(&mut self) -> &[u32] {
+        &self.words.get_mut()[..self.used.get()]
+    }
+}
+
+impl Words for Collected {
+    fn word(&self, word: u32) {
+        let mut words = self.words.get();
+        words[self.used.get()] = word;
+        self.words.set(words);
+        self.used.set(self.used.get() + 1);
+    }
 }
 
 impl Player {
@@ -64,15 +99,15 @@ impl Player {
         self.run.note_at(self.at).is_some_and(|(note, _)| note.tag == tag)
     }
 
-    /// Reads the note of a call whose small value `short` is an argument too. Otherwise like [`Self::ask`].
-    pub(super) fn tell(&mut self, tag: Tag, short: u16, arguments: &[u32]) -> Option<Answer> {
-        let answer = self.ask(tag, arguments)?;
-        if answer.short != short {
-            let (now, recorded) = (vec![u32::from(short)], vec![u32::from(answer.short)]);
-            self.difference = Some(Difference::Arguments { of: tag, now, recorded });
-            return None;
+    /// Reads the note of a call that is made from the list, and returns its answer.
+    pub(super) fn answer<A: tape::Answer>(&mut self, tag: Tag, arguments: &[u32]) -> A {
+        let Some(answer) = self.ask(tag, arguments) else { return A::ABSENT };
+        if answer.count != A::WORDS {
+            let recorded = self.words(answer).to_vec();
+            self.difference = Some(Difference::Arguments { of: tag, now: vec![], recorded });
+            return A::ABSENT;
         }
-        Some(answer)
+        A::read(self.words(answer))
     }
 
     /// Returns word `n` of an answer, or 0 if the answer is shorter.

@@ -3,89 +3,85 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use transport_common::ids::WorkPosition;
-use transport_common::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
-use transport_common::tape::{Tag, digest_of_completion};
+use transport_common::queues::Queues;
+use transport_common::tape::{Noted, Tag};
 
-use super::player::Player;
+use super::player::{Collected, Player};
 
 /// The queues of a recorded step. They answer from the tape.
 pub struct ReplayedQueues {
     pub(super) player: Rc<RefCell<Player>>,
 }
 
-impl ReplayedQueues {
-    fn answer<T: Default>(&self, tag: Tag, with: impl FnOnce(&Player, super::player::Answer) -> T) -> T {
-        let mut player = self.player.borrow_mut();
-        player.ask(tag, &[]).map_or_else(T::default, |answer| with(&player, answer))
-    }
-
-    fn tell(&self, tag: Tag, short: u16, words: &[u32]) {
-        self.player.borrow_mut().tell(tag, short, words);
-    }
+/// Implements the trait of the list: each call is compared with its note, which has the answer.
+macro_rules! replayed {
+    (
+        $(#[$about:meta])* trait $trait:ident { $(
+            $(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $of:ty)*) $(-> $answer:ty)? {
+                $($tag:ident $label:literal $words:tt)?
+            }
+        )* }
+    ) => {
+        impl $trait for ReplayedQueues {
+            $(fn $name(&self $(, $argument: $of)*) $(-> $answer)? {
+                answer! { self $name($($argument),*) $($tag $words)? }
+            })*
+        }
+    };
 }
 
-impl Queues for ReplayedQueues {
-    fn send_producer(&self) -> WorkPosition {
-        WorkPosition(self.answer(Tag::SendProducer, |player, answer| player.word(answer, 0)))
-    }
+/// Answers a call from its note. A call that has no note, or one that is not made from the list, has a function in
+/// [`by_hand`].
+macro_rules! answer {
+    ($this:ident $name:ident($($argument:ident),*) $tag:ident [$($noted:expr),*]) => {{
+        // The note does not have every argument.
+        let _ = ($(&$argument,)*);
+        let mut arguments = Collected::default();
+        $(Noted::write($noted, &arguments);)*
+        $this.player.borrow_mut().answer(Tag::$tag, arguments.words())
+    }};
+    ($this:ident $name:ident($($argument:ident),*) $($note:tt)*) => { by_hand::$name($this, $($argument),*) };
+}
 
-    fn touch(&self, _: WorkPosition) {}
+transport_common::queue_calls! { replayed }
 
-    fn opcode(&self, _: WorkPosition) -> Verb {
-        Verb(self.answer(Tag::Opcode, |_, answer| answer.short as u8))
-    }
+/// The calls that are not made from the list.
+mod by_hand {
+    use transport_common::ids::WorkPosition;
+    use transport_common::queues::{Completion, WorkRequest};
+    use transport_common::tape::{Tag, digest_of_completion};
 
-    fn wr_id(&self, at: WorkPosition) -> u64 {
-        let mut player = self.player.borrow_mut();
-        player.tell(Tag::WrId, at.0 as u16, &[]).map_or(0, |answer| player.wide(answer, 0))
-    }
+    use super::ReplayedQueues;
+    use crate::Difference;
+    use crate::player::Answer;
 
-    fn load_work_request(&self, at: WorkPosition, out: &mut WorkRequest) {
-        let mut player = self.player.borrow_mut();
-        if let Some(answer) = player.tell(Tag::WorkRequest, at.0 as u16, &[]) {
-            *out = player.value(Tag::WorkRequest, answer).unwrap_or_default();
+    pub(super) fn touch(_: &ReplayedQueues, _: WorkPosition) {}
+
+    pub(super) fn load_work_request(r: &ReplayedQueues, at: WorkPosition, out: &mut WorkRequest) {
+        if let Some(answer) = of_position(r, Tag::WorkRequest, at) {
+            *out = r.player.borrow_mut().value(Tag::WorkRequest, answer).unwrap_or_default();
         }
     }
 
-    fn readiness(&self, _: u32) -> Readiness {
-        const ALL: [Readiness; 3] = [Readiness::NoReceive, Readiness::NoPlace, Readiness::Ready];
-        self.answer(Tag::Readiness, |_, answer| {
-            ALL.into_iter().find(|readiness| *readiness as u16 == answer.short).unwrap_or_default()
-        })
+    pub(super) fn wr_id(r: &ReplayedQueues, at: WorkPosition) -> u64 {
+        of_position(r, Tag::WrId, at).map_or(0, |answer| r.player.borrow().wide(answer, 0))
     }
 
-    fn receive_request(&self, index: u32) -> ReceiveRequest {
-        let mut player = self.player.borrow_mut();
-        let Some(answer) = player.tell(Tag::ReceiveRequest, index as u16, &[]) else {
-            return ReceiveRequest::default();
-        };
-        player.value(Tag::ReceiveRequest, answer).unwrap_or_default()
+    /// Returns the next note, if its head has the low bits of this position.
+    fn of_position(r: &ReplayedQueues, tag: Tag, at: WorkPosition) -> Option<Answer> {
+        let mut player = r.player.borrow_mut();
+        let answer = player.ask(tag, &[])?;
+        if answer.short != at.0 as u16 {
+            let (now, recorded) = (vec![at.0 & 0xffff], vec![u32::from(answer.short)]);
+            player.difference = Some(Difference::Arguments { of: tag, now, recorded });
+            return None;
+        }
+        Some(answer)
     }
 
-    fn command(&self) -> Command {
-        Command(self.answer(Tag::Command, |player, answer| player.word(answer, 0)))
-    }
-
-    fn set_state(&self, state: u32) {
-        self.tell(Tag::SetState, state as u16, &[]);
-    }
-
-    fn set_send_consumer(&self, at: WorkPosition) {
-        self.tell(Tag::SetSendConsumer, 0, &[at.0]);
-    }
-
-    fn set_receive_consumer(&self, count: u32) {
-        self.tell(Tag::SetReceiveConsumer, 0, &[count]);
-    }
-
-    fn set_receive_wanted(&self, wanted: u32) {
-        self.tell(Tag::SetReceiveWanted, wanted as u16, &[]);
-    }
-
-    fn complete(&self, completion: Completion) -> bool {
+    pub(super) fn complete(r: &ReplayedQueues, completion: Completion) -> bool {
         let number = digest_of_completion(&completion);
         let words = [number as u32, (number >> 32) as u32];
-        self.player.borrow_mut().ask(Tag::Complete, &words).is_some_and(|answer| answer.short != 0)
+        r.player.borrow_mut().ask(Tag::Complete, &words).is_some_and(|answer| answer.short != 0)
     }
 }

@@ -325,7 +325,7 @@ mod tests {
 
     use transport_common::units::{PicosecondSpan, Picoseconds, Ticks};
 
-    use super::{Bracket, CLEAR_AHEAD, CLEAR_BEHIND, Snapshot, FalconTime, Reading, clear_of_all};
+    use super::{Bracket, CLEAR_AHEAD, CLEAR_BEHIND, FalconTime, Reading, Snapshot, clear_of_all};
 
     /// The timer of the initiator runs already, so it does not show when the request began to wait.
     #[test]

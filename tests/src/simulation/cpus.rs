@@ -91,16 +91,6 @@ impl Reach for Cpu<'_> {
         call(&mut unsafe { self.go.card.as_mut() }.platform(&mut self.frame))
     }
 
-    fn read<T>(&self, call: impl FnOnce(&HostPlatform<'_>) -> T) -> T {
-        let mut card = self.go.card;
-        // SAFETY: as above.
-        call(&unsafe { card.as_mut() }.platform(&mut FrameAtHand::default()))
-    }
-
-    fn frame_length(&self) -> u32 {
-        self.frame.bytes.len() as u32
-    }
-
     fn locked(&mut self, slot: u32, entry: &Snapshot) {
         self.holds_lock = true;
         let here = (slot, entry.connection.generation);

@@ -78,10 +78,7 @@ pub fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
     let network = forget(&s.lengths.network);
     let headers = network + udp_length - data_length;
     let start = UDP_AT as u32 - network;
-    p.resize(headers + data_length)
-        && p.store_header(s, start, headers)
-        && (data_length == 0
-            || p.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, data_length))
+    p.put_frame(s, start, headers, data_length)
 }
 
 #[inline(always)]
@@ -158,6 +155,9 @@ fn put_checksum<P: Platform>(
     header_length: u32,
     data_length: u32,
 ) {
+    // First, because it may be a call, and what is live then needs the BPF target's stack.
+    let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
+    let packet = p.sum_packet(s, headers, data_length);
     let path = &s.step.output.packet.path;
     let (source, destination) = (&path.source, &path.destination);
     let pseudo = if path.ip_version == 6 {
@@ -165,11 +165,7 @@ fn put_checksum<P: Platform>(
     } else {
         pseudo_header_v4(&source.array::<0, 4>(), &destination.array::<0, 4>())
     };
-    let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
-    let mut sum = pseudo + sum_length(udp_length as u16) + p.sum_header(s, UDP_AT as u32, headers) as u64;
-    if data_length != 0 {
-        sum += p.sum_memory(s.step.output.packet.ulp.memory_offset, data_length) as u64;
-    }
+    let sum = pseudo + sum_length(udp_length as u16) + packet;
     *at::<CHECKSUM_AT, 2>(&mut s.header) = transmit_checksum(sum).to_be_bytes();
 }
 

@@ -51,15 +51,13 @@ pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     let slot = verifier::forget(&s.serviced.slot);
     let fired = verifier::forget(&s.serviced.fired) != 0;
     let now = verifier::forget(&s.serviced.now);
-    s.step.input.cells_in_use = p.cells_in_use();
-    s.step.input.rx_buffer_level = p.rx_buffer_level().into();
-    p.event_queues(s, slot);
+    p.observe(s, slot, true);
     let Some(mut connection) = p.lock(slot) else {
         // Try again later, in the way that it came.
         if fired {
             p.file(slot, now, Ticks(1))
         } else {
-            p.wake(slot)
+            p.wake(slot, None)
         }
         return Turn::Idle;
     };
@@ -90,7 +88,7 @@ pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
 fn plan<P: Platform>(p: &mut P, s: &Scratch) {
     let (slot, report) = (s.serviced.slot, &s.step.output.report);
     if report.wake != 0 {
-        p.wake(slot);
+        p.wake(slot, None);
     }
     if report.file != 0 {
         p.file(slot, s.serviced.now, report.deadline_in);
@@ -120,11 +118,9 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
             Some(ready) => ready,
             None => return false,
         };
-        // While there is a backlog, the request for service stays set: its cache line is shared with the
-        // application.
-        if !p.is_backlogged(slot) {
-            p.answer(slot);
-        }
+        // Before the service reads the queue, so that none of the requests after it is forgotten. While there is a backlog,
+        // the request for service stays set: its cache line is shared with the application.
+        p.answer(slot);
     }
     if now.0 == 0 {
         now = p.now();
@@ -145,7 +141,7 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     let now = p.now();
     s.step.begin();
     let Some(mut connection) = p.lock(slot) else {
-        p.wake(slot);
+        p.wake(slot, None);
         return Turn::Drop;
     };
     let (mut whole, _) = connection.parts();

@@ -18,8 +18,8 @@ pub use engine::{Turn, engine, redeliver, service};
 pub use exchange::Exchange;
 pub use parse::{mac_word, words};
 pub use platform::{
-    Cells, CongestionQueues, Connections, Frames, Host, Locked, MAX_COPY, MAX_HEADERS, MAX_SUMMED_HEADERS,
-    MIN_CELL_FRAME, MIN_FRAME, Memory, PREFIX_BYTES, Platform, Services, Verdict,
+    Atomic, Cells, CongestionQueues, Connections, Frames, Host, Locked, MAX_COPY, MAX_HEADERS,
+    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, PREFIX_BYTES, Platform, Services, Verdict,
 };
 pub use receive::{accept, read, receive};
 pub use scratch::{HEADER_BYTES, Network, STAGING_BYTES, Scratch, Serviced};

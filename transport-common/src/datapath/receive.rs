@@ -1,7 +1,7 @@
 //! The wire program: one frame in, at most one frame out.
 
 use super::parse::{FALCON, PASS, parse};
-use super::{Locked, Platform, Scratch, Verdict, emit, place};
+use super::{Atomic, Locked, Platform, Scratch, Verdict, emit, place};
 use crate::connection::{Step, WorkDone, WorkKind};
 use crate::counters::Counter;
 use crate::ids::Cid;
@@ -35,12 +35,8 @@ pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     let now = p.now();
     let input = &mut s.step.input;
     input.packet.arrival = p.arrival(now);
-    input.cells_in_use = p.cells_in_use();
-    input.rx_buffer_level = p.rx_buffer_level().into();
     let kind = input.packet.kind;
-    if kind.is_acknowledgement() {
-        p.event_queues(s, slot);
-    }
+    p.observe(s, slot, kind.is_acknowledgement());
     // The lock covers everything from here on: the region, which a step relies on until the data is placed, the
     // work and its result, and the place of the data of an answer.
     let Some(mut connection) = p.lock(slot) else { return Verdict::Drop };
@@ -110,9 +106,9 @@ fn settle_report<P: Platform>(p: &mut P, s: &mut Scratch) {
 pub(super) fn ring<P: Platform>(p: &mut P, s: &Step, slot: u32, now: Picoseconds) {
     let report = &s.output.report;
     if report.wake != 0 {
-        p.wake(slot);
+        p.wake(slot, None);
     } else if report.file != 0 {
-        p.wake_by(slot, now, report.deadline_in);
+        p.wake(slot, Some(now.after(report.deadline_in.as_picos())));
     }
 }
 
@@ -135,19 +131,14 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step, domain: ProtectionDoma
                 length == 0 || p.frame_to_memory(data, to, length)
             };
         }
-        WorkKind::CompareSwap => done.value = p.compare_swap(offset, work.compare, work.value),
-        WorkKind::FetchAdd => done.value = p.fetch_add(offset, work.value),
+        WorkKind::CompareSwap => done.value = p.atomic(Atomic::CompareSwap, offset, work.value, work.compare),
+        WorkKind::FetchAdd => done.value = p.atomic(Atomic::FetchAdd, offset, work.value, 0),
         _ => {
             let (payload, length) = (input.packet.payload_offset, input.packet.payload_length);
             // What does not fit a frame of the engine could not be delivered from a cell. It is refused like a request for
             // which there is no cell, and its sender sends it again, until it is next in order (F-11-16).
             let fits = length <= emit::MAX_FRAME_BYTES;
-            let cell = if fits { p.allocate_cell() } else { NO_CELL };
-            if cell == NO_CELL || p.frame_to_cell(payload, cell, length) {
-                done.cell = cell;
-            } else {
-                p.free_cell(cell);
-            }
+            done.cell = if fits { p.frame_to_cell(payload, length) } else { NO_CELL };
         }
     }
     if !done.done && !done.denied {
@@ -164,5 +155,5 @@ pub(super) fn give_up<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
         whole.not_sent(&s.step.output.packet);
         p.unlock(connection);
     }
-    p.wake(slot);
+    p.wake(slot, None);
 }

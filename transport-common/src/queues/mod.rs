@@ -25,7 +25,7 @@ pub use crate::ulp::{
 };
 pub use completion::{COMPLETION_QUEUE_DEPTH, CompletionEntries, CompletionQueue};
 pub use control::{Command, ControlPage};
-pub use port::Queues;
+pub use port::{Published, Queues};
 pub use receive::{ReceiveEntries, ReceiveQueue};
 pub use work::{SEND_QUEUE_DEPTH, WorkEntries, WorkQueue};
 

@@ -13,11 +13,13 @@
 
 pub mod file;
 mod note;
+mod noted;
 mod recorded;
 mod recorder;
 
 pub use crate::datapath::PREFIX_BYTES;
 pub use note::{Note, Notes, Tag, Unreadable};
+pub use noted::{Answer, Noted, Words, words_of};
 pub use recorded::{Ending, Outcome, Recorded, finish};
 pub use recorder::Recorder;
 
@@ -83,17 +85,6 @@ impl Tape {
         self.word(tag as u32 | (words as u32) << 8 | (short as u32) << 16);
     }
 
-    /// Appends a word. A word that does not fit overwrites an old one, and `used` then shows the overflow.
-    #[inline(always)]
-    fn word(&self, word: u32) {
-        // The position is read back each time. A position in a register is one more value in which two states of
-        // the kernel's verifier can differ.
-        // SAFETY: the cell is valid, and only one run reads it.
-        let used = unsafe { self.used.as_ptr().read_volatile() };
-        self.words[used as usize & (TAPE_WORDS - 1)].set(word);
-        self.used.set(used.wrapping_add(1));
-    }
-
     /// Appends a note with a small value.
     #[inline(always)]
     pub(crate) fn short(&self, tag: Tag, value: u16) {
@@ -127,16 +118,8 @@ impl Tape {
     /// Appends a note with a plain struct, as words of 32 bits.
     #[inline(always)]
     pub(crate) fn value<T: NoUninit>(&self, tag: Tag, short: u16, value: &T) {
-        const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024 && align_of::<T>() >= 4) };
         self.open(tag, short, size_of::<T>() / 4);
-        let words = core::ptr::from_ref(value).cast::<u32>();
-        let mut n = 0;
-        while n < size_of::<T>() / 4 {
-            // SAFETY: the address is within the value by the bound of the loop. It is aligned, as the assertion
-            // shows.
-            self.word(unsafe { words.add(n).read_volatile() });
-            n += 1;
-        }
+        noted::write_struct(value, self);
     }
 
     /// Appends the note of the next hop with which a step begins.
@@ -158,6 +141,40 @@ impl Tape {
         self.long(tag, short, [value as u32, (value >> 32) as u32]);
     }
 }
+
+impl Words for Tape {
+    /// Appends a word. A word that does not fit overwrites an old one, and `used` then shows the overflow.
+    #[inline(always)]
+    fn word(&self, word: u32) {
+        // The position is read back each time. A position in a register is one more value in which two states of
+        // the kernel's verifier can differ.
+        // SAFETY: the cell is valid, and only one run reads it.
+        let used = unsafe { self.used.as_ptr().read_volatile() };
+        self.words[used as usize & (TAPE_WORDS - 1)].set(word);
+        self.used.set(used.wrapping_add(1));
+    }
+}
+
+/// Makes a call whose note is made from the list, and writes the note. If there is no answer, the note comes first, so that the
+/// arguments need not be kept during the call: the BPF target's stack is small.
+macro_rules! record {
+    ($tape:expr, $tag:ident [$($noted:expr),*], $call:expr) => {{
+        let tape = $tape;
+        let answers = $crate::tape::noted::words_of_answer(&|| $call);
+        if answers == 0 {
+            tape.open($crate::tape::Tag::$tag, 0, 0 $(+ $crate::tape::words_of(&$noted))*);
+            $($crate::tape::Noted::write($noted, tape);)*
+        }
+        let answer = $call;
+        if answers != 0 {
+            tape.open($crate::tape::Tag::$tag, 0, answers $(+ $crate::tape::words_of(&$noted))*);
+            $($crate::tape::Noted::write($noted, tape);)*
+        }
+        $crate::tape::Noted::write(answer, tape);
+        answer
+    }};
+}
+use record;
 
 /// Computes one step of [`digest`].
 #[inline(always)]

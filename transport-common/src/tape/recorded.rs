@@ -1,13 +1,12 @@
 //! A platform that records every question and every answer on a tape.
 
-use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest_of_state};
+use super::noted::write_struct;
+use super::{KEPT_HEADER, Recorder, TAPE_WORDS, Tag, Tape, digest_of_state, record};
 use crate::connection::{Parts, Whole};
 use crate::datapath::{
     self, Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Platform, Scratch, Services,
     Turn, Verdict,
 };
-use crate::memory::Region;
-use crate::units::{Picoseconds, Ticks};
 
 /// How a run ended, as the note [`Tag::End`] records it.
 #[repr(transparent)]
@@ -93,22 +92,6 @@ impl<'t, P: Platform> Recorded<'t, P> {
     pub const fn platform(&self) -> &P {
         &self.platform
     }
-
-    #[inline(always)]
-    fn optional(&self, tag: Tag, slot: Option<u32>) {
-        match slot {
-            Some(slot) => self.tape.long(tag, 1, [slot]),
-            None => self.tape.long(tag, 0, [0]),
-        }
-    }
-}
-
-const fn low(value: u64) -> u32 {
-    value as u32
-}
-
-const fn high(value: u64) -> u32 {
-    (value >> 32) as u32
 }
 
 /// A connection whose queues record.
@@ -128,216 +111,138 @@ impl<L: Locked> Locked for RecordedConnection<L> {
     }
 }
 
-impl<P: Platform> Host for Recorded<'_, P> {
-    #[inline(always)]
-    fn now(&mut self) -> Picoseconds {
-        let now = self.platform.now();
-        self.tape.wide(Tag::Now, 0, now.0);
-        now
-    }
-
-    #[inline(always)]
-    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
-        let owns = self.platform.owns_ipv4(mac, address);
-        self.tape.short(Tag::Owns, owns.into());
-        owns
-    }
-
-    #[inline(always)]
-    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
-        let owns = self.platform.owns_ipv6(mac, address);
-        self.tape.short(Tag::Owns, owns.into());
-        owns
-    }
-
-    #[inline(always)]
-    fn count(&mut self, index: u32) {
-        self.platform.count(index);
-        self.tape.short(Tag::Count, index as u16);
-    }
-
-    #[inline(always)]
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        let arrival = self.platform.arrival(now);
-        self.tape.wide(Tag::Arrival, 0, arrival.0);
-        arrival
-    }
-
-    #[inline(always)]
-    fn rx_buffer_level(&self) -> u8 {
-        let level = self.platform.rx_buffer_level();
-        self.tape.short(Tag::RxBufferLevel, level.into());
-        level
-    }
+/// Implements the traits of the list: each call is passed on, and its note is written.
+macro_rules! recorded {
+    ($(
+        $(#[$about:meta])* trait $trait:ident { $(
+            $(#[$doc:meta])* fn $name:ident(&mut self $(, $argument:ident: $of:ty)*) $(-> $answer:ty)? {
+                $($tag:ident $label:literal $words:tt)?
+            }
+        )* }
+    )*) => { $(
+        impl<P: Platform> $trait for Recorded<'_, P> {
+            not_in_the_list! { $trait }
+            $(call! { fn $name(&mut self $(, $argument: $of)*) $(-> $answer)? { $($tag $words)? } })*
+        }
+    )* };
 }
 
-impl<P: Platform> Frames for Recorded<'_, P> {
-    type Cursor = P::Cursor;
+/// Implements one call. It is inline, unless its note needs space on the stack.
+macro_rules! call {
+    (fn atomic $($rest:tt)*) => { call! { #[inline(never)] atomic $($rest)* } };
+    (fn $name:ident $($rest:tt)*) => { call! { #[inline(always)] $name $($rest)* } };
+    (
+        #[$inline:meta] $name:ident(&mut self $(, $argument:ident: $of:ty)*) $(-> $answer:ty)? {
+            $($tag:ident $words:tt)?
+        }
+    ) => {
+        #[$inline]
+        fn $name(&mut self $(, $argument: $of)*) $(-> $answer)? {
+            pass_on! { self $name($($argument),*) $($tag $words)? }
+        }
+    };
+}
 
-    #[inline(never)]
-    fn build(&mut self, s: &mut Scratch) -> bool {
-        datapath::build(self, s)
-    }
+/// Passes a call on, and writes its note.
+macro_rules! pass_on {
+    ($this:ident $name:ident($($argument:ident),*)) => { $this.platform.$name($($argument),*) };
+    ($this:ident $name:ident($($argument:ident),*) $tag:ident { $words:literal }) => {
+        by_hand::$name($this, $($argument),*)
+    };
+    ($this:ident $name:ident($($argument:ident),*) $tag:ident $words:tt) => {
+        record!($this.tape, $tag $words, $this.platform.$name($($argument),*))
+    };
+}
 
-    #[inline(always)]
-    fn cursor(&mut self) -> P::Cursor {
-        self.platform.cursor()
-    }
+/// What the traits have in addition to the calls of the list.
+macro_rules! not_in_the_list {
+    (Frames) => {
+        type Cursor = P::Cursor;
 
-    #[inline(always)]
-    fn frame_length(&self) -> u32 {
-        self.platform.frame_length()
-    }
+        #[inline(never)]
+        fn build(&mut self, s: &mut Scratch) -> bool {
+            datapath::build(self, s)
+        }
+    };
+    ($other:ident) => {};
+}
 
-    #[inline(always)]
-    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
-        self.platform.peek(to);
-    }
+crate::platform_calls! { recorded }
+
+/// The calls whose notes are not made from the list.
+mod by_hand {
+    use super::{KEPT_HEADER, Platform, Recorded, Scratch, Tag, Tape};
+    use crate::tape::{Noted, Words};
 
     #[inline(never)] // The note needs space on the stack.
-    fn resize(&mut self, length: u32) -> bool {
-        let done = self.platform.resize(length);
-        self.tape.long(Tag::Resize, done.into(), [length]);
+    pub(super) fn observe<P: Platform>(r: &mut Recorded<'_, P>, s: &mut Scratch, slot: u32, events: bool) {
+        r.platform.observe(s, slot, events);
+        let input = &s.step.input;
+        let level = input.rx_buffer_level as u16;
+        if events {
+            r.tape.open(Tag::Observe, level, 1 + size_of_val(&input.event_queues) / 4);
+            r.tape.word(input.cells_in_use);
+            super::write_struct(&input.event_queues, r.tape);
+        } else {
+            r.tape.long(Tag::Observe, level, [input.cells_in_use]);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn put_frame<P: Platform>(
+        r: &mut Recorded<'_, P>,
+        s: &Scratch,
+        start: u32,
+        headers: u32,
+        length: u32,
+    ) -> bool {
+        let done = r.platform.put_frame(s, start, headers, length);
+        note_put_frame(r.tape, s, start, headers, length << 1 | done as u32);
         done
     }
 
+    /// Writes the note of [`put_frame`]. The last argument has the length of the payload, and in its lowest bit whether the
+    /// frame was made: a function of the BPF target has five arguments.
     #[inline(never)] // The note needs space on the stack.
-    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        let done = self.platform.store_header(s, start, length);
-        self.tape.open(Tag::StoreHeader, done.into(), 2 + (KEPT_HEADER.end - KEPT_HEADER.start) / 4);
-        self.tape.word(start);
-        self.tape.word(length);
+    fn note_put_frame(tape: &Tape, s: &Scratch, start: u32, headers: u32, outcome: u32) {
+        const ARGUMENTS: usize = 5;
+        let kept = KEPT_HEADER.end - KEPT_HEADER.start;
+        tape.open(Tag::PutFrame, (outcome & 1) as u16, ARGUMENTS + kept / 4);
+        tape.word(start);
+        tape.word(headers);
+        s.step.output.packet.ulp.memory_offset.write(tape);
+        tape.word(outcome >> 1);
         let mut at = KEPT_HEADER.start;
         while at < KEPT_HEADER.end {
             let h = &s.header;
-            self.tape.word(u32::from_ne_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]));
+            tape.word(u32::from_ne_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]));
             at += 4;
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn cell_to_frame<P: Platform>(r: &mut Recorded<'_, P>, cell: u32, length: u32) -> bool {
+        let done = r.platform.cell_to_frame(cell, length);
+        r.tape.long(Tag::CellToFrame, done.into(), [cell, length]);
+        r.note_frame(length);
         done
     }
 
     #[inline(always)]
-    fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
-        let sum = self.platform.sum_frame(s, offset, length);
-        // In two branches: the BPF target may read the payload of an absent option, and the verifier rejects that.
-        match sum {
-            Some(sum) => self.tape.long(Tag::SumFrame, 1, [offset, length, sum]),
-            None => self.tape.long(Tag::SumFrame, 0, [offset, length, 0]),
+    pub(super) fn publish_event<P: Platform>(r: &mut Recorded<'_, P>, s: &mut Scratch) {
+        r.platform.publish_event(s);
+        r.tape.value(Tag::PublishEvent, 0, &s.entry);
+    }
+
+    #[inline(always)]
+    pub(super) fn next_result<P: Platform>(r: &mut Recorded<'_, P>, s: &mut Scratch) -> bool {
+        let there = r.platform.next_result(s);
+        if there {
+            r.tape.value(Tag::NextResult, 1, &s.entry);
+        } else {
+            r.tape.short(Tag::NextResult, 0);
         }
-        sum
-    }
-
-    #[inline(always)]
-    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
-        let sum = self.platform.sum_header(s, start, length);
-        self.tape.long(Tag::SumHeader, 0, [sum]);
-        sum
-    }
-}
-
-impl<P: Platform> Memory for Recorded<'_, P> {
-    #[inline(always)]
-    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
-        let sum = self.platform.sum_memory(memory_offset, length);
-        self.tape.long(Tag::SumMemory, 0, [low(memory_offset), high(memory_offset), length, sum]);
-        sum
-    }
-
-    #[inline(always)]
-    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
-        let done = self.platform.memory_to_frame(memory_offset, offset, length);
-        let words = [low(memory_offset), high(memory_offset), offset, length];
-        self.tape.long(Tag::MemoryToFrame, done.into(), words);
-        done
-    }
-
-    #[inline(always)]
-    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
-        let done = self.platform.frame_to_memory(offset, memory_offset, length);
-        let words = [low(memory_offset), high(memory_offset), offset, length];
-        self.tape.long(Tag::FrameToMemory, done.into(), words);
-        done
-    }
-
-    #[inline(always)]
-    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
-        let done = self.platform.store_value(memory_offset, value);
-        let words = [low(memory_offset), high(memory_offset), low(value), high(value)];
-        self.tape.long(Tag::StoreValue, done.into(), words);
-        done
-    }
-
-    #[inline(never)] // The note needs space on the stack.
-    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
-        let original = self.platform.compare_swap(memory_offset, compare, swap);
-        let words = [
-            low(memory_offset),
-            high(memory_offset),
-            low(compare),
-            high(compare),
-            low(swap),
-            high(swap),
-            low(original),
-            high(original),
-        ];
-        self.tape.long(Tag::CompareSwap, 0, words);
-        original
-    }
-
-    #[inline(never)] // The note needs space on the stack.
-    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
-        let original = self.platform.fetch_add(memory_offset, add);
-        let words =
-            [low(memory_offset), high(memory_offset), low(add), high(add), low(original), high(original)];
-        self.tape.long(Tag::FetchAdd, 0, words);
-        original
-    }
-
-    #[inline(always)]
-    fn region(&mut self, key: u32) -> Region {
-        let region = self.platform.region(key);
-        let Region { offset, length, key: found, access, domain, reserved: _ } = region;
-        let (offset, length) = ([low(offset), high(offset)], [low(length), high(length)]);
-        let words = [key, offset[0], offset[1], length[0], length[1], found, access.bits(), domain.0];
-        self.tape.long(Tag::Region, 0, words);
-        region
-    }
-}
-
-impl<P: Platform> Cells for Recorded<'_, P> {
-    #[inline(always)]
-    fn allocate_cell(&mut self) -> u32 {
-        let cell = self.platform.allocate_cell();
-        self.tape.short(Tag::AllocateCell, cell as u16);
-        cell
-    }
-
-    #[inline(always)]
-    fn free_cell(&mut self, cell: u32) {
-        self.platform.free_cell(cell);
-        self.tape.short(Tag::FreeCell, cell as u16);
-    }
-
-    #[inline(always)]
-    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
-        let done = self.platform.frame_to_cell(offset, cell, length);
-        self.tape.long(Tag::FrameToCell, done.into(), [offset, cell, length]);
-        done
-    }
-
-    #[inline(always)]
-    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
-        let done = self.platform.cell_to_frame(cell, length);
-        self.tape.long(Tag::CellToFrame, done.into(), [cell, length]);
-        self.note_frame(length);
-        done
-    }
-
-    #[inline(always)]
-    fn cells_in_use(&self) -> u32 {
-        let cells = self.platform.cells_in_use();
-        self.tape.long(Tag::CellsInUse, 0, [cells]);
-        cells
+        there
     }
 }
 
@@ -370,83 +275,5 @@ impl<P: Platform> Connections for Recorded<'_, P> {
         let Parts { hot, cold, .. } = whole.parts();
         self.tape.wide(Tag::Context, 0, digest_of_state(hot, cold));
         self.platform.unlock(connection.connection);
-    }
-}
-
-impl<P: Platform> CongestionQueues for Recorded<'_, P> {
-    #[inline(never)] // The note needs space on the stack.
-    fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
-        self.platform.event_queues(s, slot);
-        self.tape.value(Tag::EventQueues, 0, &s.step.input.event_queues);
-    }
-
-    #[inline(always)]
-    fn publish_event(&mut self, s: &mut Scratch) {
-        self.platform.publish_event(s);
-        self.tape.value(Tag::PublishEvent, 0, &s.entry);
-    }
-
-    #[inline(always)]
-    fn next_result(&mut self, s: &mut Scratch) -> bool {
-        let there = self.platform.next_result(s);
-        if there {
-            self.tape.value(Tag::NextResult, 1, &s.entry);
-        } else {
-            self.tape.short(Tag::NextResult, 0);
-        }
-        there
-    }
-
-    #[inline(always)]
-    fn record_delays(&mut self, s: &Scratch) {
-        self.platform.record_delays(s);
-        self.tape.short(Tag::RecordDelays, 0);
-    }
-}
-
-impl<P: Platform> Services for Recorded<'_, P> {
-    #[inline(always)]
-    fn wake(&mut self, slot: u32) {
-        self.platform.wake(slot);
-        self.tape.long(Tag::Wake, 0, [slot]);
-    }
-
-    #[inline(always)]
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.platform.wake_by(slot, now, ticks);
-        self.tape.long(Tag::WakeBy, 0, [slot, ticks.0, low(now.0), high(now.0)]);
-    }
-
-    #[inline(always)]
-    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        let slot = self.platform.expired(now);
-        self.optional(Tag::Expired, slot);
-        slot
-    }
-
-    #[inline(always)]
-    fn ready(&mut self) -> Option<u32> {
-        let slot = self.platform.ready();
-        self.optional(Tag::Ready, slot);
-        slot
-    }
-
-    #[inline(always)]
-    fn answer(&mut self, slot: u32) {
-        self.platform.answer(slot);
-        self.tape.long(Tag::Answer, 0, [slot]);
-    }
-
-    #[inline(always)]
-    fn is_backlogged(&self, slot: u32) -> bool {
-        let is = self.platform.is_backlogged(slot);
-        self.tape.long(Tag::IsBacklogged, is.into(), [slot]);
-        is
-    }
-
-    #[inline(always)]
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
-        self.platform.file(slot, now, ticks);
-        self.tape.long(Tag::File, 0, [slot, ticks.0, low(now.0), high(now.0)]);
     }
 }

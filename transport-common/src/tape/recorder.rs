@@ -1,8 +1,7 @@
 //! The queues of a connection, with a record on the tape of everything that its steps read and write.
 
-use super::{Tag, Tape, digest_of_completion};
-use crate::ids::WorkPosition;
-use crate::queues::{Command, Completion, Queues, Readiness, ReceiveRequest, Verb, WorkRequest};
+use super::{Tag, Tape, digest_of_completion, record};
+use crate::queues::Queues;
 
 /// [`Queues`] that record. It lives within one step.
 pub struct Recorder<Q> {
@@ -40,95 +39,70 @@ impl<Q: Queues> Recorder<Q> {
     }
 }
 
-impl<Q: Queues> Queues for Recorder<Q> {
-    /// A function of its own, because the note needs space on the stack.
-    #[inline(never)]
-    fn in_place<R>(part: impl FnOnce() -> R) -> R {
-        part()
-    }
+/// Implements the trait of the list: each call is passed on, and its note is written.
+macro_rules! recorded {
+    (
+        $(#[$about:meta])* trait $trait:ident { $(
+            $(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $of:ty)*) $(-> $answer:ty)? {
+                $($tag:ident $label:literal $words:tt)?
+            }
+        )* }
+    ) => {
+        impl<Q: Queues> $trait for Recorder<Q> {
+            /// A function of its own, because the note needs space on the stack.
+            #[inline(never)]
+            fn in_place<R>(part: impl FnOnce() -> R) -> R {
+                part()
+            }
 
-    #[inline(always)]
-    fn send_producer(&self) -> WorkPosition {
-        let producer = self.queues().send_producer();
-        self.tape().long(Tag::SendProducer, 0, [producer.0]);
-        producer
-    }
+            $(
+                #[inline(always)]
+                fn $name(&self $(, $argument: $of)*) $(-> $answer)? {
+                    pass_on! { self $name($($argument),*) $($tag $words)? }
+                }
+            )*
+        }
+    };
+}
 
-    #[inline(always)]
-    fn touch(&self, at: WorkPosition) {
-        self.queues().touch(at);
-    }
+/// Passes a call on, and writes its note.
+macro_rules! pass_on {
+    ($this:ident $name:ident($($argument:ident),*)) => { $this.queues().$name($($argument),*) };
+    ($this:ident $name:ident($($argument:ident),*) $tag:ident { $words:literal }) => {
+        by_hand::$name($this, $($argument),*)
+    };
+    ($this:ident $name:ident($($argument:ident),*) $tag:ident $words:tt) => {
+        record!($this.tape(), $tag $words, $this.queues().$name($($argument),*))
+    };
+}
 
-    #[inline(always)]
-    fn opcode(&self, at: WorkPosition) -> Verb {
-        let opcode = self.queues().opcode(at);
-        self.tape().short(Tag::Opcode, opcode.0.into());
-        opcode
-    }
+crate::queue_calls! { recorded }
 
+/// The calls whose notes are not made from the list.
+mod by_hand {
+    use super::{Queues, Recorder, Tag, digest_of_completion};
+    use crate::ids::WorkPosition;
+    use crate::queues::{Completion, WorkRequest};
+
+    /// The position is in the head of the note: a word of its own would need space on the stack.
     #[inline(always)]
-    fn wr_id(&self, at: WorkPosition) -> u64 {
-        let wr_id = self.queues().wr_id(at);
-        self.tape().wide(Tag::WrId, at.0 as u16, wr_id);
+    pub(super) fn wr_id<Q: Queues>(r: &Recorder<Q>, at: WorkPosition) -> u64 {
+        let wr_id = r.queues().wr_id(at);
+        r.tape().wide(Tag::WrId, at.0 as u16, wr_id);
         wr_id
     }
 
     #[inline(always)]
-    fn load_work_request(&self, at: WorkPosition, out: &mut WorkRequest) {
-        self.queues().load_work_request(at, out);
-        self.tape().value(Tag::WorkRequest, at.0 as u16, out);
+    pub(super) fn load_work_request<Q: Queues>(r: &Recorder<Q>, at: WorkPosition, out: &mut WorkRequest) {
+        r.queues().load_work_request(at, out);
+        r.tape().value(Tag::WorkRequest, at.0 as u16, out);
     }
 
     #[inline(always)]
-    fn readiness(&self, used: u32) -> Readiness {
-        let readiness = self.queues().readiness(used);
-        self.tape().short(Tag::Readiness, readiness as u16);
-        readiness
-    }
-
-    #[inline(always)]
-    fn receive_request(&self, index: u32) -> ReceiveRequest {
-        let request = self.queues().receive_request(index);
-        self.tape().value(Tag::ReceiveRequest, index as u16, &request);
-        request
-    }
-
-    #[inline(always)]
-    fn command(&self) -> Command {
-        let command = self.queues().command();
-        self.tape().long(Tag::Command, 0, [command.0]);
-        command
-    }
-
-    #[inline(always)]
-    fn set_state(&self, state: u32) {
-        self.tape().short(Tag::SetState, state as u16);
-        self.queues().set_state(state);
-    }
-
-    #[inline(always)]
-    fn set_send_consumer(&self, at: WorkPosition) {
-        self.tape().long(Tag::SetSendConsumer, 0, [at.0]);
-        self.queues().set_send_consumer(at);
-    }
-
-    #[inline(always)]
-    fn set_receive_consumer(&self, count: u32) {
-        self.tape().long(Tag::SetReceiveConsumer, 0, [count]);
-        self.queues().set_receive_consumer(count);
-    }
-
-    #[inline(always)]
-    fn set_receive_wanted(&self, wanted: u32) {
-        self.tape().short(Tag::SetReceiveWanted, wanted as u16);
-        self.queues().set_receive_wanted(wanted);
-    }
-
-    #[inline(always)]
-    fn complete(&self, completion: Completion) -> bool {
+    pub(super) fn complete<Q: Queues>(r: &Recorder<Q>, completion: Completion) -> bool {
         let number = digest_of_completion(&completion);
-        let taken = self.queues().complete(completion);
-        self.tape().wide(Tag::Complete, taken.into(), number);
+        let taken = r.queues().complete(completion);
+        r.tape().wide(Tag::Complete, taken.into(), number);
         taken
     }
 }

@@ -7,7 +7,7 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::queues::{EVENT_QUEUE_DEPTH, EVENT_QUEUES};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::Placement;
-use transport_common::datapath::CongestionQueues as _;
+use transport_common::datapath::{CongestionQueues as _, Host as _};
 use transport_common::units::Ticks;
 
 use super::fixture::{Fixture, frame_of, scratch};
@@ -42,18 +42,18 @@ pub(super) fn the_admission_sees_the_queues(node: &mut impl Fixture) {
     });
     let mut s = scratch();
     let mut platform = node.with(frame_of(vec![0; 64]));
-    platform.event_queues(&mut s, SLOT as u32);
+    platform.observe(&mut s, SLOT as u32, true);
     assert_eq!(s.step.input.event_queues.admission, policy);
     assert_eq!(s.step.input.event_queues.occupancy, [0; EVENT_QUEUES]);
     for queue in [0, 2, 2] {
         s.step.output.event = event(1, queue);
         platform.publish_event(&mut s);
     }
-    platform.event_queues(&mut s, SLOT as u32);
+    platform.observe(&mut s, SLOT as u32, true);
     assert_eq!(s.step.input.event_queues.occupancy, [1, 0, 2, 0]);
     drop(platform);
     node.look(|nic| (0..EVENT_QUEUES).for_each(|queue| drop(taken(nic, queue))));
-    node.with(frame_of(vec![0; 64])).event_queues(&mut s, SLOT as u32);
+    node.with(frame_of(vec![0; 64])).observe(&mut s, SLOT as u32, true);
     assert_eq!(s.step.input.event_queues.occupancy, [0; EVENT_QUEUES], "somebody took them");
 }
 

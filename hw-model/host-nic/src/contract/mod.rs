@@ -17,9 +17,9 @@ mod node;
 
 use transport_common::connection::State;
 use transport_common::datapath::{
-    Cells as _, Connections as _, Frames as _, HEADER_BYTES, Host as _, Locked as _, MAX_COPY, MAX_HEADERS,
-    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Services as _,
-    UDP_AT,
+    Atomic, Cells as _, Connections as _, Frames as _, HEADER_BYTES, Host as _, Locked as _, MAX_COPY,
+    MAX_HEADERS, MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Scratch,
+    Services as _, UDP_AT,
 };
 use transport_common::queues::{BANK_BYTES, CONNECTIONS};
 use transport_common::transaction::NO_CELL;
@@ -43,7 +43,7 @@ pub fn checks<F: Fixture>() -> Vec<Check<F>> {
     }
     named![
         headers_are_read,
-        frames_are_read_and_resized,
+        frames_get_the_length_of_their_packet,
         headers_are_stored_within_bounds,
         sums_are_those_of_the_bytes,
         memory_is_copied_within_bounds,
@@ -87,7 +87,7 @@ fn headers_are_read(node: &mut impl Fixture) {
     for length in [20, PREFIX_BYTES] {
         let frame = bytes(length);
         let mut platform = node.with(frame_of(frame.clone()));
-        assert_eq!(platform.frame_length(), length as u32);
+        assert_eq!(platform.cursor().remaining(), length);
         assert_eq!(content(&mut platform), frame);
         let mut prefix = [0xee; PREFIX_BYTES];
         platform.peek(&mut prefix);
@@ -96,11 +96,18 @@ fn headers_are_read(node: &mut impl Fixture) {
     }
 }
 
-fn frames_are_read_and_resized(node: &mut impl Fixture) {
+/// Puts a frame of these header bytes and of the payload at `at`.
+fn put(platform: &mut impl Platform, s: &mut Scratch, headers: (u32, u32), at: u64, length: u32) -> bool {
+    s.step.output.packet.ulp.memory_offset = at;
+    platform.put_frame(s, headers.0, headers.1, length)
+}
+
+fn frames_get_the_length_of_their_packet(node: &mut impl Fixture) {
+    let mut s = scratch();
+    s.header.copy_from_slice(&bytes(HEADER_BYTES));
     for length in [20, PREFIX_BYTES, 1000] {
         let frame = bytes(length);
         let mut platform = node.with(frame_of(frame.clone()));
-        assert_eq!(platform.frame_length(), length as u32);
         assert_eq!(content(&mut platform), frame);
         let mut prefix = [0xee; PREFIX_BYTES];
         platform.peek(&mut prefix);
@@ -108,14 +115,13 @@ fn frames_are_read_and_resized(node: &mut impl Fixture) {
         assert_eq!(prefix[..known], frame[..known]);
         assert!(prefix[known..].iter().all(|byte| *byte == 0xee), "bytes beyond the frame are not written");
 
-        assert!(platform.resize(length as u32), "its current length");
-        assert!(platform.resize(length as u32 + 100) && platform.resize(length as u32 - 1));
-        assert_eq!(content(&mut platform), frame[..length - 1]);
-        for refused in [MIN_FRAME - 1, FRAME_LIMIT + 1] {
-            assert!(!platform.resize(refused), "{refused} bytes");
-            assert_eq!(platform.frame_length(), length as u32 - 1, "nothing has changed");
+        assert!(!put(&mut platform, &mut s, (0, MIN_FRAME - 1), 0, 0), "a frame has an Ethernet header");
+        assert!(!put(&mut platform, &mut s, (0, 60), 0, FRAME_LIMIT - 59), "too long");
+        assert_eq!(content(&mut platform), frame, "nothing has changed");
+        for (headers, payload) in [(60, length as u32), (60, FRAME_LIMIT - 60), (MIN_FRAME, 0), (66, 1)] {
+            assert!(put(&mut platform, &mut s, (0, headers), 0, payload));
+            assert_eq!(platform.cursor().remaining(), (headers + payload) as usize);
         }
-        assert!(platform.resize(FRAME_LIMIT) && platform.resize(MIN_FRAME));
     }
 }
 
@@ -124,26 +130,21 @@ fn headers_are_stored_within_bounds(node: &mut impl Fixture) {
     s.header.copy_from_slice(&bytes(HEADER_BYTES));
     let last = HEADER_BYTES as u32 - MAX_HEADERS;
     let mut platform = node.with(frame_of(vec![0; 300]));
-    for (start, length) in [(0, 1), (last, MAX_HEADERS), (7, 66)] {
-        assert!(platform.store_header(&s, start, length));
-        let stored = &s.header[start as usize..(start + length) as usize];
-        assert_eq!(content(&mut platform)[..length as usize], *stored);
+    for (start, length) in [(0, MIN_FRAME), (last, MAX_HEADERS), (7, 66)] {
+        assert!(put(&mut platform, &mut s, (start, length), 0, 0));
+        assert_eq!(content(&mut platform), s.header[start as usize..(start + length) as usize]);
     }
-    let before = content(&mut platform);
-    for (start, length) in [(0, 0), (last + 1, 1), (0, MAX_HEADERS + 1), (u32::MAX, 1), (0, u32::MAX)] {
-        assert!(!platform.store_header(&s, start, length), "{length} from {start}");
+    for (start, length) in [(0, 0), (last + 1, 60), (0, MAX_HEADERS + 1), (u32::MAX, 60), (0, u32::MAX)] {
+        assert!(!put(&mut platform, &mut s, (start, length), 0, 0), "{length} from {start}");
     }
-    assert_eq!(content(&mut platform), before);
-    drop(platform);
-    assert!(!node.with(frame_of(vec![0; 60])).store_header(&s, 0, 61), "beyond the frame");
 }
 
 /// Returns true if `sum` is a correct sum of `of`. Sums of 16-bit words in memory order are equivalent if they are
 /// equal modulo 2^16 - 1.
-fn same(sum: u32, of: &[u8]) -> bool {
+fn same(sum: u64, of: &[u8]) -> bool {
     let pairs = of.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or(0)]);
     let expected: u64 = pairs.map(|pair| u64::from(u16::from_ne_bytes(pair))).sum();
-    u64::from(sum) % 0xffff == expected % 0xffff
+    sum % 0xffff == expected % 0xffff
 }
 
 fn sums_are_those_of_the_bytes(node: &mut impl Fixture) {
@@ -152,26 +153,37 @@ fn sums_are_those_of_the_bytes(node: &mut impl Fixture) {
     let mut platform = node.with(frame_of(frame.clone()));
     for (offset, length) in [(0, 1), (1, 2), (42, 255), (34, 256), (34, 257), (10, 2990)] {
         let sum = platform.sum_frame(&mut s, offset, length).expect("inside the frame");
-        assert!(same(sum, &frame[offset as usize..(offset + length) as usize]), "{length} from {offset}");
+        assert!(
+            same(sum.into(), &frame[offset as usize..(offset + length) as usize]),
+            "{length} from {offset}"
+        );
         assert!(platform.frame_to_memory(offset, 64, length));
-        let sum = platform.sum_memory(64, length);
+        s.step.output.packet.ulp.memory_offset = 64;
+        let sum = platform.sum_packet(&s, 0, length);
         assert!(same(sum, &frame[offset as usize..(offset + length) as usize]), "{length} in memory");
     }
     for (offset, length) in [(0, 0), (0, 3001), (2999, 2), (3000, 1), (0, MAX_COPY + 1), (u32::MAX, 1)] {
         assert_eq!(platform.sum_frame(&mut s, offset, length), None, "{length} from {offset}");
     }
     s.header.copy_from_slice(&frame[..HEADER_BYTES]);
-    for (start, length) in [(0, 4), (UDP_AT as u32, 52), (UDP_AT as u32, MAX_SUMMED_HEADERS)] {
-        let sum = platform.sum_header(&s, start, length);
-        assert!(same(sum, &frame[start as usize..(start + length) as usize]), "{length} from {start}");
+    // Headers, and headers with a payload in memory.
+    let behind = &frame[10..113];
+    assert!(platform.frame_to_memory(10, 64, 103));
+    for headers in [4, 52, MAX_SUMMED_HEADERS] {
+        let own = &s.header[UDP_AT..UDP_AT + headers as usize].to_vec();
+        assert!(same(platform.sum_packet(&s, headers, 0), own), "{headers}");
+        assert!(same(platform.sum_packet(&s, headers, 103), &[own, behind].concat()), "{headers}");
     }
-    assert_eq!(platform.sum_header(&s, UDP_AT as u32 + 1, 4), 0);
-    assert_eq!(platform.sum_header(&s, 0, MAX_SUMMED_HEADERS + 4), 0);
-    assert_eq!((platform.sum_memory(0, 0), platform.sum_memory(0, MAX_COPY + 1)), (0, 0));
-    assert_eq!(platform.sum_memory(u64::MAX, 8), 0);
+    let refused = [(MAX_SUMMED_HEADERS + 4, 0), (0, 0), (0, MAX_COPY + 1), (u32::MAX, u32::MAX)];
+    assert_eq!(refused.map(|(headers, length)| platform.sum_packet(&s, headers, length)), [0; 4]);
+    s.step.output.packet.ulp.memory_offset = u64::MAX;
+    assert_eq!(platform.sum_packet(&s, 0, 8), 0);
 }
 
 fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
+    const HEADERS: u32 = 60;
+    let behind = HEADERS as usize;
+    let mut s = scratch();
     let frame = bytes(1000);
     let bank = BANK_BYTES as u64;
     let copies = [(0, 0, 1), (14, 1001, 256), (14, 4099, 257), (0, 8192, 1000)];
@@ -181,10 +193,10 @@ fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
     for (offset, at, length) in copies.into_iter().chain(at_ends) {
         let mut platform = node.with(frame_of(frame.clone()));
         assert!(platform.frame_to_memory(offset, at, length));
-        assert!(platform.memory_to_frame(at, 0, length));
+        assert!(put(&mut platform, &mut s, (0, HEADERS), at, length));
         let copied = &frame[offset as usize..(offset + length) as usize];
-        assert_eq!(content(&mut platform)[..length as usize], *copied);
-        assert!(same(platform.sum_memory(at, length), copied), "{length} at {at}");
+        assert_eq!(content(&mut platform)[behind..], *copied);
+        assert!(same(platform.sum_packet(&s, 0, length), copied), "{length} at {at}");
     }
     let mut platform = node.with(frame_of(frame.clone()));
     assert!(platform.frame_to_memory(0, 0, 1000));
@@ -192,14 +204,17 @@ fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
     let beyond = [(0, MEMORY, 8), (0, MEMORY - 999, 1000), (900, bank - 50, 101)];
     for (offset, at, length) in refused.into_iter().chain(beyond) {
         assert!(!platform.frame_to_memory(offset, at, length), "{length} from {offset} to {at}");
-        assert!(!platform.memory_to_frame(at, offset, length), "{length} from {at} to {offset}");
     }
     assert_eq!(content(&mut platform), frame, "nothing has changed");
-    assert!(platform.memory_to_frame(0, 0, 1000));
-    assert_eq!(content(&mut platform), frame, "nor in memory");
+    assert!(put(&mut platform, &mut s, (0, HEADERS), 0, 1000));
+    assert_eq!(content(&mut platform)[behind..], frame, "nor in memory");
+    for (at, length) in [(MEMORY, 8), (MEMORY - 999, 1000), (u64::MAX, 8), (0, MAX_COPY + 1)] {
+        assert!(!put(&mut platform, &mut s, (0, HEADERS), at, length), "{length} at {at}");
+    }
     for at in [bank - 3, MEMORY - 8] {
-        assert!(platform.store_value(at, 0x0807_0605_0403_0201) && platform.memory_to_frame(at, 0, 8));
-        assert_eq!(content(&mut platform)[..8], 0x0807_0605_0403_0201u64.to_ne_bytes(), "at {at}");
+        let value = 0x0807_0605_0403_0201u64;
+        assert!(platform.store_value(at, value) && put(&mut platform, &mut s, (0, HEADERS), at, 8));
+        assert_eq!(content(&mut platform)[behind..], value.to_ne_bytes(), "at {at}");
     }
 }
 
@@ -210,52 +225,57 @@ fn atomics_change_whole_words(node: &mut impl Fixture) {
         assert!(!platform.store_value(outside, 1), "{outside}");
     }
     assert!(platform.store_value(4096, 5));
-    assert_eq!(platform.fetch_add(4096, u64::MAX), 5);
-    assert_eq!(platform.compare_swap(4096, 5, 7), 4, "a different value does not change");
-    assert_eq!(platform.compare_swap(4096, 4, 8), 4);
-    assert_eq!(platform.fetch_add(4096, 0), 8);
+    assert_eq!(platform.atomic(Atomic::FetchAdd, 4096, u64::MAX, 0), 5);
+    assert_eq!(platform.atomic(Atomic::CompareSwap, 4096, 7, 5), 4, "a different value does not change");
+    assert_eq!(platform.atomic(Atomic::CompareSwap, 4096, 8, 4), 4);
+    assert_eq!(platform.atomic(Atomic::FetchAdd, 4096, 0, 8), 8);
+    assert_eq!(platform.atomic(Atomic::FetchAdd, 4103, 0, 0), 8, "the word is aligned");
     for outside in [MEMORY, u64::MAX - 7] {
-        assert_eq!((platform.fetch_add(outside, 1), platform.compare_swap(outside, 0, 1)), (0, 0));
+        for kind in [Atomic::FetchAdd, Atomic::CompareSwap] {
+            assert_eq!(platform.atomic(kind, outside, 1, 0), 0);
+        }
     }
+}
+
+/// Returns the number of cells in use.
+fn cells_in_use(platform: &mut impl Platform) -> u32 {
+    let mut s = scratch();
+    platform.observe(&mut s, 0, false);
+    s.step.input.cells_in_use
 }
 
 fn cells_have_one_owner(node: &mut impl Fixture) {
     let mut platform = node.with(frame_of(vec![0; 64]));
-    let taken: Vec<u32> = (0..CELLS).map(|_| platform.allocate_cell()).collect();
+    let taken: Vec<u32> = (0..CELLS).map(|_| platform.frame_to_cell(0, 8)).collect();
     let mut different = taken.clone();
     different.sort_unstable();
     different.dedup();
     assert_eq!(different.len(), CELLS, "{taken:?}");
     assert!(!taken.contains(&NO_CELL));
-    assert_eq!((platform.cells_in_use(), platform.allocate_cell()), (CELLS as u32, NO_CELL));
+    assert_eq!((cells_in_use(&mut platform), platform.frame_to_cell(0, 8)), (CELLS as u32, NO_CELL));
     platform.free_cell(taken[1]);
-    assert_eq!((platform.cells_in_use(), platform.allocate_cell()), (CELLS as u32 - 1, taken[1]));
+    assert_eq!((cells_in_use(&mut platform), platform.frame_to_cell(0, 8)), (CELLS as u32 - 1, taken[1]));
     taken.into_iter().for_each(|cell| platform.free_cell(cell));
-    assert_eq!(platform.cells_in_use(), 0);
+    assert_eq!(cells_in_use(&mut platform), 0);
+    for (offset, length) in [(64, 1), (57, 8), (0, MAX_COPY + 1), (u32::MAX, 1)] {
+        assert_eq!(platform.frame_to_cell(offset, length), NO_CELL, "{length} from {offset}");
+        assert_eq!(cells_in_use(&mut platform), 0, "the cell is given back");
+    }
 }
 
 fn cells_keep_what_they_are_given(node: &mut impl Fixture) {
     let frame = bytes(2000);
-    let cell = node.with(frame_of(frame.clone())).allocate_cell();
     for length in [1, MIN_CELL_FRAME, 300, 1900] {
         let mut platform = node.with(frame_of(frame.clone()));
-        assert!(platform.frame_to_cell(90, cell, length));
+        let cell = platform.frame_to_cell(90, length);
         assert!(platform.cell_to_frame(cell, length));
-        assert_eq!(platform.frame_length(), length.max(MIN_CELL_FRAME));
+        assert_eq!(platform.cursor().remaining(), length.max(MIN_CELL_FRAME) as usize);
         assert_eq!(content(&mut platform)[..length as usize], frame[90..90 + length as usize]);
+        platform.free_cell(cell);
     }
-    let mut platform = node.with(frame_of(frame.clone()));
-    assert!(
-        platform.frame_to_cell(0, cell, 0) && platform.cell_to_frame(cell, 0),
-        "zero bytes are stored too"
-    );
-    drop(platform);
     let mut platform = node.with(frame_of(frame));
-    for (offset, cell, length) in
-        [(0, NO_CELL, 8), (0, u32::MAX, 8), (1999, cell, 2), (0, cell, MAX_COPY + 1)]
-    {
-        assert!(!platform.frame_to_cell(offset, cell, length), "{length} from {offset} to cell {cell}");
-    }
+    let cell = platform.frame_to_cell(0, 0);
+    assert!(cell != NO_CELL && platform.cell_to_frame(cell, 0), "zero bytes are stored too");
     assert!(!platform.cell_to_frame(NO_CELL, 8));
     platform.free_cell(cell);
 }
@@ -277,7 +297,7 @@ fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
     let mut platform = node.with(frame_of(vec![0; 64]));
     assert_eq!(platform.ready(), None);
     for slot in [9, 3, 3] {
-        platform.wake(slot);
+        platform.wake(slot, None);
     }
     let mut served = Vec::new();
     while let Some(slot) = platform.ready() {
@@ -287,7 +307,7 @@ fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
     }
     served.sort_unstable();
     assert_eq!(served, [3, 9]);
-    platform.wake_by(5, Picoseconds(1_000_000_000_000), Ticks(10));
+    platform.wake(5, Some(Picoseconds(1_000_000_000_000).after(Ticks(10).as_picos())));
     assert_eq!(platform.ready(), Some(5), "an engine that is awake gets the request at once");
     platform.answer(5);
 }

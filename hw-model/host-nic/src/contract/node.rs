@@ -8,12 +8,12 @@ use transport_common::queues::{AccessFlags, CONNECTIONS, REGIONS, Region};
 use transport_common::transaction::TRANSACTIONS;
 use transport_common::units::Picoseconds;
 
-use super::fixture::{Fixture, IPV4, IPV6, MAC, MEMORY, frame_of};
+use super::fixture::{Fixture, IPV4, IPV6, MAC, MEMORY, frame_of, scratch};
 use crate::testbed;
 
 /// A frame is for this node only if both its MAC and its IP address are.
 pub(super) fn only_own_addresses_are_owned(node: &mut impl Fixture) {
-    let platform = node.with(frame_of(vec![0; 64]));
+    let mut platform = node.with(frame_of(vec![0; 64]));
     let (mac, ipv4, ipv6) = (mac_word(&MAC), u32::from_ne_bytes(IPV4), words(&IPV6));
     assert!(platform.owns_ipv4(mac, ipv4) && platform.owns_ipv6(mac, ipv6));
     for bit in [0, 7, 40, 47] {
@@ -57,7 +57,9 @@ pub(super) fn the_card_reports_arrival_and_buffer(node: &mut impl Fixture) {
     assert_eq!(node.with(waited).arrival(now), earlier);
     for level in [0, 20, 31, 0] {
         node.arrange(|nic| nic.set_rx_buffer_level(level));
-        assert_eq!(node.with(frame_of(vec![0; 64])).rx_buffer_level(), level);
+        let mut s = scratch();
+        node.with(frame_of(vec![0; 64])).observe(&mut s, 0, false);
+        assert_eq!(s.step.input.rx_buffer_level, u32::from(level));
     }
 }
 
@@ -104,11 +106,22 @@ pub(super) fn a_backlog_is_more_than_one_request(node: &mut impl Fixture) {
         node.arrange(|nic| nic.queue_pair(SLOT).send_producer.store(first.wrapping_add(waiting), Relaxed));
         assert_eq!(is_backlogged(node, SLOT), expected, "{waiting} requests wait");
     }
-    for absent in [CONNECTIONS, u32::MAX as usize] {
-        assert!(!is_backlogged(node, absent), "there is no slot {absent}");
+    node.arrange(|nic| nic.queue_pair(SLOT).send_producer.store(first, Relaxed));
+    let mut platform = node.with(frame_of(vec![0; 64]));
+    for slot in [SLOT, CONNECTIONS, u32::MAX as usize] {
+        platform.answer(slot as u32);
     }
+    assert_eq!(platform.ready(), None);
 }
 
+/// Returns whether the request for a service of the only connection that asks stays after its answer.
 fn is_backlogged(node: &mut impl Fixture, slot: usize) -> bool {
-    node.with(frame_of(vec![0; 64])).is_backlogged(slot as u32)
+    let slot = slot as u32;
+    let mut platform = node.with(frame_of(vec![0; 64]));
+    platform.wake(slot, None);
+    assert_eq!(platform.ready(), Some(slot));
+    platform.answer(slot);
+    let again = platform.ready();
+    assert!(again.is_none_or(|again| again == slot));
+    again.is_some()
 }

@@ -21,7 +21,7 @@ use crate::{Connections, RecordedRun, Shared};
 /// more of it, and a replay does not apply what the datapath writes into a frame. It compares the headers with the
 /// recorded ones instead.
 const OF_FRAMES: [&str; 4] = [
-    "frames_are_read_and_resized",
+    "frames_get_the_length_of_their_packet",
     "headers_are_stored_within_bounds",
     "memory_is_copied_within_bounds",
     "cells_keep_what_they_are_given",
