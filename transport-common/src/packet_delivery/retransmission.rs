@@ -123,7 +123,7 @@ impl Delivery<'_> {
 }
 
 impl PacketDelivery {
-    #[inline(always)]
+    #[inline(never)] // It needs space on the stack.
     fn detect_loss(
         &mut self,
         packets: &mut PacketTables,

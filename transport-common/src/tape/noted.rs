@@ -179,8 +179,17 @@ impl Noted for Option<u32> {
 
     #[inline(always)]
     fn write(self, to: &impl Words) {
-        to.word(self.is_some() as u32);
-        to.word(self.unwrap_or(0));
+        // In two branches: the BPF target may read the payload of an absent option, and the verifier rejects that.
+        match self {
+            Some(word) => {
+                to.word(1);
+                to.word(word);
+            }
+            None => {
+                to.word(0);
+                to.word(0);
+            }
+        }
     }
 }
 
