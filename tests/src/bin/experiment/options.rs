@@ -1,17 +1,17 @@
 //! The options of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
-use datacentre::Tuning;
 use fabric_model::{Rate, Span};
+use tiercel::Tuning;
 use tiercel::congestion::{AlgorithmChoice, CongestionControl as Control, CongestionParameters};
 use tiercel::quantity::{parse_integer, parse_number, whole};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::{Parameters, Prepared};
-use transport_common::congestion::settings::{Placement, Settings};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::congestion::settings::Placement;
 
 /// Runs experiments in a data centre on virtual time, whose hosts run the same datapath as the XDP programs, or
 /// on real packets. Checks their promises, and writes JSON, plots (SVG) and a report (HTML).
@@ -82,6 +82,8 @@ pub(crate) struct Options {
 /// The parameters for real packets. The machine often pauses a thread for a part of a millisecond, and
 /// sometimes for several milliseconds.
 const LIVE: [&str; 2] = ["base_delay_target=2ms", "min_rto=10ms"];
+/// A pause of the machine up to this time ends no connection on real packets.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -213,7 +215,7 @@ impl Options {
         }
     }
 
-    /// Returns the congestion control of a live connection.
+    /// Returns the congestion control of every connection.
     ///
     /// # Errors
     /// A setting that cannot be parsed.
@@ -231,25 +233,27 @@ impl Options {
         *self.prepared().unwrap_or_default().parameters()
     }
 
-    fn initial_fcwnd(&self) -> Fcwnd {
-        Fcwnd((self.fcwnd * f64::from(1u32 << Fcwnd::FRACTION_BITS)).round() as u32)
+    /// Returns the first retransmission timeout. On real packets it is twice the least one, because the machine sometimes
+    /// pauses a thread for milliseconds.
+    pub(crate) fn initial_rto(&self) -> Span {
+        let least = Span::from(self.human_parameters().unwrap_or_default().min_rto);
+        if self.live { least + least } else { self.rto }
     }
 
-    /// Returns how connections are opened, for [checked](Self::check) options.
-    pub(crate) fn tuning(&self) -> Tuning {
-        Tuning {
-            fcwnd: self.initial_fcwnd(),
-            settings: Settings {
-                placement: self.placement() as u32,
-                algorithm: self.algorithm_id() as u32,
-                prepared: self.prepared().unwrap_or_default(),
-                ..Settings::SWIFT
-            },
+    /// Returns how connections are opened.
+    ///
+    /// # Errors
+    /// A setting that cannot be parsed.
+    pub(crate) fn tuning(&self) -> Result<Tuning> {
+        Ok(Tuning {
+            fcwnd: self.fcwnd,
             ncwnd: self.ncwnd,
-            rto: Ticks::from_nanos(self.rto.0 / 1000),
+            rto: self.initial_rto().into(),
             rack_tlp: self.rack_tlp,
-            ..Tuning::default()
-        }
+            transaction_timeout: TRANSACTION_TIMEOUT,
+            congestion: self.control()?,
+            ..Tuning::DEFAULT
+        })
     }
 
     /// Returns the selected experiments, in the order of the list.
@@ -268,19 +272,27 @@ impl Options {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use transport_common::units::{Fcwnd, Ticks};
 
     #[test]
     fn the_defaults_are_those_of_the_specification() {
         Options::command().debug_assert();
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
-        assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
+        let default = Tuning {
+            transaction_timeout: TRANSACTION_TIMEOUT,
+            congestion: Control::SWIFT,
+            ..Tuning::DEFAULT
+        };
+        let tuning = |options: &Options| options.tuning().expect("in range");
+        assert_eq!(tuning(&options), default);
         assert_eq!(options.experiments().len(), 13);
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
-        assert_eq!(constant.tuning(), Tuning::default());
+        let of_constant = tuning(&constant);
+        assert_eq!(of_constant.congestion.placement, Placement::Constant);
         let rack_tlp = Options::parse_from(["experiment", "--cc", "constant", "--rack-tlp"]);
-        assert_eq!(rack_tlp.tuning(), Tuning { rack_tlp: true, ..Tuning::default() });
+        assert_eq!(tuning(&rack_tlp), Tuning { rack_tlp: true, ..of_constant });
     }
 
     #[test]
@@ -288,9 +300,8 @@ mod tests {
         let options = |arguments: &[&str]| Options::parse_from(["experiment"].iter().chain(arguments));
         let set = options(&["--set", "base_delay_target=10us", "--set", "retransmit_limit=5"]);
         assert!(set.check().is_ok());
-        let parameters = set.tuning().settings.prepared;
-        assert_eq!(parameters.parameters().base_delay_target, Ticks::from_nanos(10_000));
-        assert_eq!(parameters.parameters().retransmit_limit, 5);
+        assert_eq!(set.parameters().base_delay_target, Ticks::from_nanos(10_000));
+        assert_eq!(set.parameters().retransmit_limit, 5);
         let error = options(&["--set", "retransmit_limit=8"]).check().expect_err("3 bits");
         assert_eq!(format!("{error}"), "retransmit_limit must be 1 to 7 retransmissions");
         let fixed = options(&["--cc", "fixed", "--fcwnd", "20"]);
@@ -332,7 +343,7 @@ mod tests {
     fn names_choose_and_ranges_are_checked() {
         let options = Options::parse_from(["experiment", "loss", "single-flow", "--fcwnd", "0.5"]);
         assert_eq!(options.experiments(), [Name::SingleFlow, Name::Loss]);
-        assert_eq!(options.tuning().fcwnd, Fcwnd(512));
+        assert_eq!(options.tuning().map(|tuning| tuning.fcwnd).ok(), Some(0.5));
         for wrong in [["--fcwnd", "0"], ["--fcwnd", "2048"], ["--rate", "0Gbps"], ["--cc", "none"]] {
             let arguments = ["experiment"].into_iter().chain(wrong);
             assert!(Options::try_parse_from(arguments).is_err(), "{wrong:?}");

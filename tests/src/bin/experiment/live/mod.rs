@@ -1,31 +1,23 @@
 //! The experiments on real packets: hosts in network namespaces, the XDP programs, and between them the live
 //! fabric at a rate that the machine can carry.
 
-mod course;
-mod failure;
-mod fairness;
-mod idle;
-mod incast;
-mod loss;
-mod nic_congestion;
+mod nodes;
 mod pacing;
 mod pacing_load;
 mod pacing_report;
-mod paths;
-mod plb;
-mod rate;
-mod series;
-mod single_flow;
+mod receiver;
 mod tcp;
 
 use anyhow::{Context, Result, bail, ensure};
 use fabric_model::Rate;
-use lab_report::Experiment;
+use lab_report::{Experiment, World as Kind};
 
 use crate::options::{Name, Options};
+use crate::run::Run;
+use crate::world::{Description, Sender, World};
 
 /// The experiments on real packets.
-const NAMES: [Name; 10] = [
+pub(crate) const NAMES: [Name; 10] = [
     Name::SingleFlow,
     Name::Fairness,
     Name::Incast,
@@ -44,7 +36,7 @@ const SLOWER: u64 = 60_000_000;
 /// The parameters for this rate.
 const SEVERAL: [&str; 2] = ["base_delay_target=10ms", "min_rto=50ms"];
 /// The parameters if requests wait for their ULP. The timeout is longer than their wait at Swift's target
-/// level, because a copy would reduce the fabric window. No pause reaches the delay target, because the fabric
+/// level, because a retransmission would reduce the fabric window. No pause reaches the delay target, because the fabric
 /// is not slow here.
 const WAITING: [&str; 2] = ["base_delay_target=100ms", "min_rto=500ms"];
 
@@ -60,24 +52,51 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
         "--live needs root, because it makes network namespaces and loads XDP programs; run it with sudo"
     );
     let names = if options.names.is_empty() { NAMES.to_vec() } else { options.experiments() };
-    names.into_iter().map(|name| experiment(name, options)).collect()
+    let mut world = Live { next_cid: FIRST_CID };
+    names.into_iter().map(|name| experiment(name, options, &mut world)).collect()
 }
 
-fn experiment(name: Name, options: &Options) -> Result<Experiment> {
-    let slower = |set| Rate::from_bits_per_second(SLOWER).map(|rate| options.with_defaults(rate, set));
-    let several = || slower(&SEVERAL).context("not zero");
+fn experiment(name: Name, options: &Options, world: &mut Live) -> Result<Experiment> {
+    if let Some(described) = crate::described(name) {
+        return described(&options_of(name, options)?, world);
+    }
     match name {
-        Name::SingleFlow => single_flow::run(options),
-        Name::Loss => loss::run(options),
-        Name::Fairness => fairness::run(&several()?),
-        Name::Incast => incast::run(&several()?),
-        Name::Plb => plb::run(&several()?),
-        Name::Idle => idle::run(&several()?),
-        Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
         Name::Pacing => pacing::run(options),
         Name::Permutation => bail!("permutation needs 256 nodes, so leave out --live to simulate it"),
-        Name::Paths => paths::run(options),
-        Name::Failure => failure::run(options),
-        Name::Profiles | Name::Tail => bail!("this experiment is only simulated, so leave out --live"),
+        _ => bail!("this experiment is only simulated, so leave out --live"),
+    }
+}
+
+/// Returns the options of an experiment: rate and parameters that suit real packets, unless the command line sets others.
+pub(crate) fn options_of(name: Name, options: &Options) -> Result<Options> {
+    let slower = |set| Rate::from_bits_per_second(SLOWER).map(|rate| options.with_defaults(rate, set));
+    match name {
+        Name::Fairness | Name::Incast | Name::Plb | Name::Idle => slower(&SEVERAL).context("not zero"),
+        Name::NicCongestion => slower(&WAITING).context("not zero"),
+        _ => Ok(options.clone()),
+    }
+}
+
+/// The first CID.
+const FIRST_CID: u32 = 100;
+
+/// Real packets. Each run has hosts, a fabric and nodes of its own.
+struct Live {
+    /// CIDs are not used twice, because they decide the paths.
+    next_cid: u32,
+}
+
+impl World for Live {
+    fn kind(&self) -> Kind {
+        Kind::Live
+    }
+
+    fn run(&mut self, what: &str, described: Description) -> Result<Run> {
+        eprintln!("{what}");
+        let run = match described.sender {
+            Sender::Falcon => nodes::run(&described, &mut self.next_cid),
+            Sender::Tcp(algorithm) => tcp::run(&described, algorithm),
+        };
+        run.with_context(|| what.to_owned())
     }
 }

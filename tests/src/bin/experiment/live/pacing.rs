@@ -19,11 +19,12 @@ use transport_common::ids::Cid;
 use transport_common::units::{Fcwnd, InterPacketGap};
 use transport_common::wire::PacketType;
 
-use super::course::{self, CHUNK, SEGMENT, block_on};
+use super::nodes::{CHUNK, block_on, write_chunks};
 use super::pacing_load::{CONNECTIONS, Load, Measured};
 use super::pacing_report as report;
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
+use crate::setup::SEGMENT;
 
 /// The time over which the beginnings of the connections are spread, so that each has another phase.
 const BEGINNINGS: Duration = Duration::from_millis(256);
@@ -135,7 +136,7 @@ impl Lab {
         let start = begin + BEGINNINGS * number as u32 / load.connections as u32;
         tokio::time::sleep_until(start.into()).await;
         let next = || (begin.elapsed() < load.duration()).then(|| load.chunk());
-        course::write_chunks(&self.connections[number], &self.local, self.remote.key(), next).await
+        write_chunks(&self.connections[number], &self.local, self.remote.key(), next).await
     }
 
     /// Returns the number of packets sent, with copies, and how many of them had to wait.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lab_report::Case;
 
-use super::course::{CHUNK, OVERHEAD, PARALLEL, SEGMENT};
+use super::nodes::{CHUNK, PARALLEL};
 use crate::schedule::{Departure, GAP_UNIT, Timing};
+use crate::setup::{OVERHEAD, SEGMENT};
 
 /// The largest number of connections of a node: its slots.
 pub(super) const CONNECTIONS: u32 = 256;

@@ -1,4 +1,5 @@
-//! A flow of the kernel's TCP between two hosts.
+//! Flows of the kernel's TCP between two hosts, over IPv6: there the kernel takes another flow label after a timeout, so a
+//! connection can leave its path.
 
 use std::ffi::CStr;
 use std::io::{ErrorKind, Read, Write};
@@ -8,34 +9,43 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use tiercel_node::connection_manager::round_trip_of;
-use tiercel_tests::Host;
+use anyhow::{Context, Result, bail, ensure};
+use datacentre::{FlowSample, Record};
+use fabric_model::{Span, Time, Trunk};
+use lab_report::World as Kind;
+use tiercel_tests::{Host, LiveFabric, Network};
+use transport_common::units::{Fcwnd, Ticks};
 
-/// Bytes of user data that all flows had delivered, at times since the start.
-pub(super) type Course = Vec<(Duration, u64)>;
+use super::nodes::{change, lost_by_the_kernel, mark, network};
+use crate::run::Run;
+use crate::setup::user_rate;
+use crate::world::{Description, End};
 
 /// Bytes of one call.
 const CALL: usize = 256 << 10;
+/// Bytes of one write at a steady rate.
+const PIECE: usize = 13_056;
+/// How long a call waits before it checks whether the run is over.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// Bytes of a flow by which its path is found.
+const PROBE: u64 = 128 << 10;
 
-/// A TCP connection between two hosts, nothing sent yet.
-pub(super) struct Tcp {
+/// A TCP connection between two hosts.
+struct Tcp {
     near: TcpStream,
     far: TcpStream,
 }
 
 impl Tcp {
-    /// Connects one host to another over IPv4 with this congestion control.
-    pub(super) fn connect(from: &Host, to: &Host, congestion_control: &CStr) -> Result<Self> {
-        Self::connect_to(from, to, to.ipv4.into(), congestion_control)
-    }
-
-    fn connect_to(from: &Host, to: &Host, address: IpAddr, congestion_control: &CStr) -> Result<Self> {
+    /// Connects one host to another with this congestion control.
+    fn connect(from: &Host, to: &Host, congestion_control: &CStr) -> Result<Self> {
+        let address = IpAddr::from(to.ipv6);
         let listener = to.run(|| TcpListener::bind((address, 0))).context("cannot listen")?;
         let address = (address, listener.local_addr()?.port());
         // A socket stays in the namespace in which it was made.
         let near = from.run(|| TcpStream::connect(address)).context("cannot connect")?;
         let (far, _) = listener.accept()?;
+        near.set_nodelay(true)?;
         let name = congestion_control.to_bytes();
         // SAFETY: the kernel reads `name`, which outlives the call.
         let done = unsafe {
@@ -54,61 +64,9 @@ impl Tcp {
         Ok(Self { near, far })
     }
 
-    /// Returns the round trip time of the handshake.
-    pub(super) fn round_trip(&self) -> Result<Duration> {
-        round_trip_of(&self.near).context("the handshake measures the round trip time")
-    }
-
-    /// Sends without end for `duration`. Returns what arrived in the second half, bits per second.
-    pub(super) fn goodput(self, duration: Duration) -> Result<f64> {
-        let Self { mut near, mut far } = self;
-        let begin = Instant::now();
-        far.set_read_timeout(Some(Duration::from_millis(50)))?;
-        near.set_write_timeout(Some(Duration::from_millis(50)))?;
-        thread::scope(|scope| {
-            let sender = scope.spawn(move || -> Result<()> {
-                let data = vec![0x5a; CALL];
-                while begin.elapsed() < duration {
-                    unless_late(near.write(&data))?;
-                }
-                // What still waits to be sent does not matter, and must not delay the next flow.
-                Ok(near.shutdown(Shutdown::Both)?)
-            });
-            let (mut buffer, mut half, mut all) = (vec![0; CALL], None, 0);
-            while begin.elapsed() < duration {
-                all += unless_late(far.read(&mut buffer))? as u64;
-                if half.is_none() && begin.elapsed() >= duration / 2 {
-                    half = Some((begin.elapsed(), all));
-                }
-            }
-            let end = begin.elapsed();
-            sender.join().expect("sending does not panic")?;
-            let (from, before) = half.context("no data in the second half")?;
-            Ok((all - before) as f64 * 8.0 / (end - from).as_secs_f64())
-        })
-    }
-}
-
-/// Bytes of one write at a steady rate.
-const PIECE: usize = 13_056;
-/// How long a call waits before it looks whether the run is over.
-const PATIENCE: Duration = Duration::from_millis(5);
-
-/// A TCP connection with CUBIC over IPv6 that sends at a steady rate. After a timeout the kernel takes another flow
-/// label, so the connection can leave its path.
-pub(super) struct PacedTcp(Tcp);
-
-impl PacedTcp {
-    /// Connects one host to another.
-    pub(super) fn connect(from: &Host, to: &Host) -> Result<Self> {
-        let tcp = Tcp::connect_to(from, to, to.ipv6.into(), c"cubic")?;
-        tcp.near.set_nodelay(true)?;
-        Ok(Self(tcp))
-    }
-
     /// Sends so many bytes, and waits until they have arrived.
-    pub(super) fn probe(&mut self, bytes: u64) -> Result<()> {
-        let Tcp { near, far } = &mut self.0;
+    fn probe(&mut self, bytes: u64) -> Result<()> {
+        let Self { near, far } = self;
         let (mut sent, mut received, mut buffer) = (0, 0, [0; 16 << 10]);
         while received < bytes {
             // A window of a new connection holds this much.
@@ -119,56 +77,148 @@ impl PacedTcp {
         }
         Ok(())
     }
+}
 
-    /// Sends on all connections, each at `rate` bits per second, and calls `fails` after the first of the times. Runs
-    /// until the second time, and samples the bytes that have arrived at intervals of the third.
-    pub(super) fn run(
-        flows: Vec<Self>,
-        rate: u64,
-        (before, end, every): (Duration, Duration, Duration),
-        fails: impl Fn() -> Result<()>,
-    ) -> Result<Course> {
-        let (received, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let begin = Instant::now();
-        thread::scope(|scope| {
-            let (received, over) = (&received, &over);
-            let mut threads = vec![];
-            for Self(Tcp { mut near, mut far }) in flows {
-                threads.push(scope.spawn(move || send_at_rate(&mut near, rate, begin, over)));
-                threads.push(scope.spawn(move || receive(&mut far, received, over)));
-            }
-            let sample = || -> Result<Course> {
-                let (mut course, mut failed) = (vec![], false);
-                while begin.elapsed() < end {
-                    if !failed && begin.elapsed() >= before {
-                        fails()?;
-                        failed = true;
-                    }
-                    course.push((begin.elapsed(), received.load(Ordering::Relaxed)));
-                    thread::sleep(every);
-                }
-                Ok(course)
-            };
-            let course = sample();
-            over.store(true, Ordering::Relaxed);
-            for thread in threads {
-                thread.join().expect("a flow does not panic")?;
-            }
-            course
-        })
+/// Runs what is described over connections of TCP.
+pub(super) fn run(described: &Description, algorithm: &CStr) -> Result<Run> {
+    let End::At(end) = described.end else { bail!("a run of TCP has an end") };
+    let endless =
+        described.flows.iter().all(|flow| flow.messages.iter().all(|message| message.bytes == u64::MAX));
+    ensure!(endless, "a flow of TCP has data without end");
+    let network = network(described)?;
+    let flows = connect(described, &network, algorithm)?;
+    let rate = described.demand.map(|rate| user_rate(rate) as u64);
+    let received: Vec<AtomicU64> = flows.iter().map(|_| AtomicU64::new(0)).collect();
+    let over = AtomicBool::new(false);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let over = &over;
+        let mut threads = vec![];
+        for (Tcp { mut near, mut far }, received) in flows.into_iter().zip(&received) {
+            threads.push(scope.spawn(move || send(&mut near, rate, began, over)));
+            threads.push(scope.spawn(move || receive(&mut far, received, over)));
+        }
+        let run = watch(described, &network.fabric, &received, began, end);
+        over.store(true, Ordering::Relaxed);
+        for thread in threads {
+            thread.join().expect("a flow does not panic")?;
+        }
+        Ok(run)
+    })
+}
+
+/// Connects the flows, each over the trunk on which it begins. The kernel chooses the path of each connection, so
+/// connections are made until all trunks have one.
+fn connect(described: &Description, network: &Network, algorithm: &CStr) -> Result<Vec<Tcp>> {
+    let mut flows: Vec<Option<Tcp>> = described.flows.iter().map(|_| None).collect();
+    for _ in 0..described.draws * flows.len() {
+        let Some(next) = flows.iter().position(Option::is_none) else { break };
+        let ends = [described.flows[next].source, described.flows[next].destination];
+        let [from, to] = ends.map(|host| &network.hosts[usize::from(host)]);
+        let mut flow = Tcp::connect(from, to, algorithm)?;
+        let before = carried(&network.fabric);
+        flow.probe(PROBE)?;
+        let after = carried(&network.fabric);
+        let busiest = (0..after.len()).max_by_key(|trunk| after[*trunk] - before[*trunk]);
+        let busiest = busiest.map(|trunk| Trunk(trunk as u16));
+        let is_there = |(number, open): (usize, &Option<Tcp>)| {
+            let begins_on = described.flows[number].begins_on;
+            open.is_none() && (begins_on.is_none() || begins_on == busiest)
+        };
+        if let Some(number) = flows.iter().enumerate().position(is_there) {
+            flows[number] = Some(flow);
+        }
+    }
+    let draws = described.draws;
+    flows
+        .into_iter()
+        .collect::<Option<_>>()
+        .with_context(|| format!("{draws} connections for each flow did not take all paths"))
+}
+
+/// Returns the bytes that each trunk has delivered.
+fn carried(fabric: &LiveFabric) -> Vec<u64> {
+    fabric.stats().fabric.trunks.iter().map(|link| link.delivered_bytes).collect()
+}
+
+/// Lets happen what is described, and takes samples and marks until the end.
+fn watch(
+    described: &Description,
+    fabric: &LiveFabric,
+    received: &[AtomicU64],
+    began: Instant,
+    end: Time,
+) -> Run {
+    let now = || Time::ZERO + Span::from(began.elapsed());
+    let mut run = Run {
+        kind: Kind::Live,
+        record: Record {
+            flows: vec![vec![]; received.len()],
+            queues: vec![vec![]; described.watch.len()],
+            ..Record::default()
+        },
+        marks: vec![mark(fabric, now())],
+        observations: vec![],
+        completions: vec![vec![]; received.len()],
+        watch: described.watch.clone(),
+        lost_by_the_kernel: 0,
+    };
+    let mut changes = described.changes.iter().peekable();
+    let mut marks = described.marks.iter().peekable();
+    while now() < end {
+        while let Some(happens) = changes.next_if(|happens| happens.at <= now()) {
+            change(fabric, happens);
+        }
+        while marks.next_if(|mark| **mark <= now()).is_some() {
+            run.marks.push(mark(fabric, now()));
+        }
+        run.record.times.push(now());
+        for (samples, received) in run.record.flows.iter_mut().zip(received) {
+            samples.push(sample(received.load(Ordering::Relaxed)));
+        }
+        for (samples, egress) in run.record.queues.iter_mut().zip(&described.watch) {
+            samples.push(fabric.queued_bytes(*egress));
+        }
+        thread::sleep(described.sample_every.into());
+    }
+    run.marks.push(mark(fabric, now()));
+    run.lost_by_the_kernel = lost_by_the_kernel(fabric);
+    run
+}
+
+/// Returns a sample of which only the received bytes are known.
+fn sample(received: u64) -> FlowSample {
+    FlowSample {
+        fcwnd: Fcwnd(0),
+        ncwnd: 0,
+        rtt: Ticks(0),
+        mean_delay: None,
+        greatest_delay: None,
+        received,
+        retransmissions: 0,
+        retransmitted_early: 0,
+        retransmitted_timeout: 0,
+        tail_probes: 0,
+        entropy: 0,
+        alive: true,
     }
 }
 
-/// Sends at a steady rate. What the connection cannot take is not made up for later than a few pieces.
-fn send_at_rate(near: &mut TcpStream, rate: u64, begin: Instant, over: &AtomicBool) -> Result<()> {
+/// Sends without end, or at a steady rate in bits per second. What the connection cannot take is not made up for later
+/// than a few pieces.
+fn send(near: &mut TcpStream, rate: Option<u64>, began: Instant, over: &AtomicBool) -> Result<()> {
     const CATCH_UP: u64 = 16;
-    let (data, mut sent) = ([0x5a; PIECE], 0u64);
+    let (data, mut sent) = (vec![0x5a; CALL], 0u64);
     near.set_write_timeout(Some(PATIENCE))?;
     while !over.load(Ordering::Relaxed) {
-        let due = (begin.elapsed().as_secs_f64() * rate as f64 / 8.0) as u64;
+        let Some(rate) = rate else {
+            unless_late(near.write(&data))?;
+            continue;
+        };
+        let due = (began.elapsed().as_secs_f64() * rate as f64 / 8.0) as u64;
         sent = sent.max(due.saturating_sub(CATCH_UP * PIECE as u64));
         if sent < due {
-            sent += unless_late(near.write(&data))? as u64;
+            sent += unless_late(near.write(&data[..PIECE]))? as u64;
         } else {
             thread::sleep(Duration::from_secs_f64(PIECE as f64 * 8.0 / rate as f64));
         }

@@ -1,29 +1,26 @@
-//! The experiments on virtual time.
+//! Experiments on virtual time.
 
-mod failure;
-mod fairness;
-mod idle;
-mod incast;
-mod loss;
-mod measure;
-mod nic_congestion;
 mod pacing;
-mod paths;
 mod permutation;
-mod plb;
 mod profiles;
 mod progress;
-mod series;
-mod setup;
-mod single_flow;
 mod tail;
-#[cfg(test)]
-mod tests;
 
-use anyhow::Result;
-use lab_report::Experiment;
+use core::iter;
+
+use anyhow::{Result, bail, ensure};
+use datacentre::{DataCentre, FlowPlan, HostModel, Plan, Tuning, entropy_ports};
+use fabric_model::{Egress, Time};
+use lab_report::{Experiment, World as Kind};
+use tiercel::congestion::AlgorithmChoice;
+use transport_common::congestion::settings::Settings;
+use transport_common::units::{Fcwnd, Ticks};
 
 use crate::options::{Name, Options};
+use crate::run::{Mark, Observation, Run, link};
+use crate::setup::SEGMENT;
+use crate::world::{Description, End, Flow, Sender, World};
+use crate::{failure, fairness, incast, loss, paths, plb};
 use progress::Progress;
 
 /// Runs the selected experiments.
@@ -32,21 +29,21 @@ use progress::Progress;
 /// If an experiment cannot be set up.
 pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     let names = options.experiments();
-    let progress = Progress::new(names.iter().map(|name| runs(*name, options)).sum());
-    let experiments = names.iter().map(|name| experiment(*name, options, &progress)).collect();
-    progress.finish();
+    let mut world = Simulation::new(names.iter().map(|name| runs(*name, options)).sum());
+    let experiments = names.iter().map(|name| experiment(*name, options, &mut world)).collect();
+    world.progress.finish();
     experiments
 }
 
 /// Returns the number of runs of an experiment.
 fn runs(name: Name, options: &Options) -> u64 {
     match name {
-        Name::Fairness => fairness::COUNTS.len() as u64,
-        Name::Incast => incast::COUNTS.len() as u64,
-        Name::Loss => loss::RATES.len() as u64,
+        Name::Fairness => fairness::counts(Kind::Simulation).len() as u64,
+        Name::Incast => incast::counts(Kind::Simulation).len() as u64,
+        Name::Loss => loss::rates(Kind::Simulation).len() as u64,
         Name::Plb => plb::runs(options),
         Name::Pacing => pacing::RUNS.len() as u64,
-        Name::Paths => 2 * paths::PATHS.len() as u64,
+        Name::Paths => 2 * paths::paths(Kind::Simulation).len() as u64,
         Name::Profiles => profiles::CASES.len() as u64,
         Name::Failure => failure::runs(),
         Name::Tail => tail::runs(),
@@ -54,20 +51,238 @@ fn runs(name: Name, options: &Options) -> u64 {
     }
 }
 
-fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Experiment> {
+/// Runs an experiment.
+pub(crate) fn experiment(name: Name, options: &Options, world: &mut Simulation) -> Result<Experiment> {
+    if let Some(described) = crate::described(name) {
+        return described(options, world);
+    }
     match name {
-        Name::SingleFlow => single_flow::run(options, progress),
-        Name::Fairness => fairness::run(options, progress),
-        Name::Incast => incast::run(options, progress),
-        Name::Loss => loss::run(options, progress),
-        Name::Plb => plb::run(options, progress),
-        Name::NicCongestion => nic_congestion::run(options, progress),
-        Name::Idle => idle::run(options, progress),
-        Name::Permutation => permutation::run(options, progress),
-        Name::Pacing => pacing::run(options, progress),
-        Name::Paths => paths::run(options, progress),
-        Name::Profiles => profiles::run(options, progress),
-        Name::Failure => failure::run(options, progress),
-        Name::Tail => tail::run(options, progress),
+        Name::Permutation => permutation::run(options, world),
+        Name::Profiles => profiles::run(options, world),
+        Name::Pacing => pacing::run(options, &world.progress),
+        Name::Tail => tail::run(options, &world.progress),
+        _ => bail!("{name:?} has no description"),
+    }
+}
+
+/// Virtual time: the data centre of `hw-model`.
+pub(crate) struct Simulation {
+    progress: Progress,
+    kind: Kind,
+}
+
+impl Simulation {
+    /// Creates the world for so many runs.
+    pub(crate) fn new(runs: u64) -> Self {
+        Self { progress: Progress::new(runs), kind: Kind::Simulation }
+    }
+
+    /// Creates a world that takes the descriptions for real packets, and runs them on virtual time.
+    #[cfg(test)]
+    pub(crate) fn of_live_descriptions() -> Self {
+        Self { kind: Kind::Live, ..Self::new(1) }
+    }
+}
+
+impl World for Simulation {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn run(&mut self, what: &str, description: Description) -> Result<Run> {
+        self.progress.run(what, || simulate(self.kind, description))
+    }
+}
+
+/// Returns the plan of the data centre that is described.
+fn plan(described: &Description) -> Result<Plan> {
+    ensure!(described.sender == Sender::Falcon, "only live hosts have the kernel's TCP");
+    let mut plan = Plan::new(described.topology.clone(), described.fabric.clone());
+    plan.host = described.card();
+    if let Some((port, slow_ulp)) = described.slow_ulp {
+        plan.hosts.insert(port, HostModel { slow_ulp: Some(slow_ulp), ..plan.host });
+    }
+    plan.sample_every = described.sample_every;
+    plan.watch.clone_from(&described.watch);
+    plan.flows = described.flows.iter().map(flow).collect::<Result<_>>()?;
+    if described.flows.iter().any(|flow| flow.begins_on.is_some()) {
+        plan.flows = placed(described, &plan)?;
+    }
+    Ok(plan)
+}
+
+fn flow(flow: &Flow) -> Result<FlowPlan> {
+    Ok(FlowPlan {
+        entropy: flow.entropy,
+        tuning: tuning(&flow.tuning)?,
+        ..FlowPlan::new(flow.source, flow.destination, flow.messages.clone())
+    })
+}
+
+/// Converts to the parameters of a simulated connection.
+fn tuning(tuning: &tiercel::Tuning) -> Result<Tuning> {
+    let congestion = &tuning.congestion;
+    let AlgorithmChoice::BuiltIn(algorithm) = congestion.algorithm else {
+        bail!("simulated hosts have built-in algorithms only");
+    };
+    Ok(Tuning {
+        fcwnd: Fcwnd((tuning.fcwnd * f64::from(1u32 << Fcwnd::FRACTION_BITS)).round() as u32),
+        ncwnd: tuning.ncwnd,
+        rto: Ticks::from_nanos(tuning.rto.as_nanos() as u64),
+        ack_request_percent: tuning.ack_request_percent,
+        rack_tlp: tuning.rack_tlp,
+        max_retransmit_attempts: tuning.max_retransmit_attempts,
+        segment: SEGMENT as u32,
+        settings: Settings {
+            placement: congestion.placement as u32,
+            algorithm: algorithm as u32,
+            prepared: congestion.parameters.prepare()?,
+            ..Settings::SWIFT
+        },
+        ..Tuning::default()
+    })
+}
+
+/// Draws ports, and takes for each flow the first that leads over its trunk.
+fn placed(described: &Description, plan: &Plan) -> Result<Vec<FlowPlan>> {
+    let mut ports = entropy_ports(plan.fabric.seed);
+    let flows = plan.flows.iter().flat_map(|flow| iter::repeat_n(flow, described.draws));
+    let drawn = flows.zip(&mut ports).map(|(flow, entropy)| FlowPlan { entropy, ..flow.clone() });
+    let drawn: Vec<FlowPlan> = drawn.collect();
+    let trying = DataCentre::new(Plan { flows: drawn.clone(), ..plan.clone() })?;
+    let found = described.flows.iter().enumerate().filter_map(|(number, flow)| {
+        let mut of_flow = number * described.draws..(number + 1) * described.draws;
+        let leads_there =
+            |n: &usize| flow.begins_on.is_none_or(|trunk| trying.route(*n)[0] == Egress::Trunk(trunk));
+        of_flow.find(leads_there).map(|n| drawn[n].clone())
+    });
+    let found: Vec<FlowPlan> = found.collect();
+    ensure!(
+        found.len() == plan.flows.len(),
+        "no draw of {} led to the path on which a flow begins",
+        described.draws
+    );
+    Ok(found)
+}
+
+fn simulate(kind: Kind, described: Description) -> Result<Run> {
+    let mut data_centre = DataCentre::new(plan(&described)?)?;
+    let slow = described.slow_ulp.map(|(port, _)| port);
+    let (last, completes) = match described.end {
+        End::At(end) => (end, false),
+        End::Complete(limit) => (limit, true),
+    };
+    let mut marks = vec![mark(&data_centre, slow)];
+    let mut observations = vec![];
+    let mut marked = described.marks.iter().copied().peekable();
+    let mut changes = described.changes.into_iter().peekable();
+    let mut observed = described.observe.then_some(Time::ZERO + described.sample_every);
+    loop {
+        let next = [marked.peek().copied(), changes.peek().map(|change| change.at), observed];
+        let next = next.into_iter().flatten().min().filter(|next| *next <= last);
+        let Some(next) = next else { break };
+        data_centre.run_until(next);
+        if observed == Some(next) {
+            observations.push(observe(&data_centre, &described.watch));
+            let is_over = completes && data_centre.flows().iter().all(datacentre::Flow::is_complete);
+            observed = (!is_over).then_some(next + described.sample_every);
+        }
+        if marked.next_if_eq(&next).is_some() {
+            marks.push(mark(&data_centre, slow));
+        }
+        while let Some(change) = changes.next_if(|change| change.at == next) {
+            data_centre.set_link(change.link, change.impairments.is_some());
+            if let Some(impairments) = change.impairments {
+                data_centre.set_impairments(change.link, impairments);
+            }
+        }
+    }
+    if completes {
+        data_centre.run_to_completion(last);
+    } else {
+        data_centre.run_until(last);
+    }
+    marks.push(mark(&data_centre, slow));
+    Ok(Run {
+        kind,
+        record: data_centre.record().clone(),
+        marks,
+        observations,
+        completions: data_centre.flows().iter().map(|flow| flow.completions().to_vec()).collect(),
+        watch: described.watch,
+        lost_by_the_kernel: 0,
+    })
+}
+
+fn mark(data_centre: &DataCentre, slow: Option<u16>) -> Mark {
+    let receiver = slow.map(|port| data_centre.host_stats()[usize::from(port)]).unwrap_or_default();
+    Mark {
+        at: data_centre.now(),
+        fabric: data_centre.fabric_stats(),
+        overflowed: receiver.overflowed,
+        buffer_peak: receiver.buffer_peak,
+    }
+}
+
+fn observe(data_centre: &DataCentre, watch: &[Egress]) -> Observation {
+    let stats = data_centre.fabric_stats();
+    Observation {
+        at: data_centre.now(),
+        first_links: (0..data_centre.flows().len()).map(|flow| data_centre.route(flow)[0]).collect(),
+        delivered: watch.iter().map(|egress| link(&stats, *egress).delivered_bytes).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use fabric_model::{Span, Trunk};
+
+    use super::*;
+    use crate::setup;
+    use crate::world::Change;
+
+    /// Two flows that begin on the second of two paths, which is cut at 2 ms.
+    fn described() -> Description {
+        let options = Options::parse_from(["experiment", "--rate", "1Gbps"]);
+        let rate = options.rate();
+        let mut described = setup::bottleneck(&options, Kind::Simulation, 2, (2, rate), rate).expect("valid");
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        described.flows = (0..2)
+            .map(|n| Flow {
+                begins_on: Some(Trunk(1)),
+                ..Flow::endless(
+                    setup::ends(Kind::Simulation, 2, n),
+                    Time::ZERO,
+                    options.tuning().expect("in range"),
+                )
+            })
+            .collect();
+        described.draws = 32;
+        described.sample_every = Span::from_micros(100);
+        described.observe = true;
+        described.marks = vec![at(1), at(2)];
+        described.changes = vec![Change { at: at(2), link: Egress::Trunk(Trunk(1)), impairments: None }];
+        described.end = End::At(at(3));
+        described
+    }
+
+    #[test]
+    fn a_run_does_what_is_described_at_its_time() {
+        let run = Simulation::new(1).run("a cut", described()).expect("can be set up");
+        let second = Egress::Trunk(Trunk(1));
+        let times: Vec<u64> = run.marks.iter().map(|mark| mark.at.0 / 1_000_000_000).collect();
+        assert_eq!((times.as_slice(), run.observations.len()), ([0, 1, 2, 3].as_slice(), 30));
+        assert!(run.observations[0].first_links.iter().all(|link| *link == second));
+        let carried = |mark: usize| link(&run.marks[mark].fabric, second).delivered;
+        assert!(carried(1) > 0 && carried(2) > carried(1));
+        assert_eq!(carried(3), carried(2), "nothing crosses a cable that is cut");
+        assert_eq!(run.record.times.len(), 31);
+    }
+
+    #[test]
+    fn virtual_time_has_no_tcp() {
+        let described = Description { sender: Sender::Tcp(c"cubic"), ..described() };
+        assert!(Simulation::new(1).run("TCP", described).is_err());
     }
 }

@@ -3,16 +3,18 @@
 use anyhow::{Context, Result, anyhow};
 use datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
 use fabric_model::{Span, Time};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World as Kind};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::Fcwnd;
 
 use super::progress::Progress;
-use super::setup;
+use super::{plan, tuning};
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
+use crate::setup::{self, Results};
+use crate::world;
 
 /// Connections of the host that writes, and the window of each in 1/1024 of a packet. Except in the first run,
 /// they have the same total rate.
@@ -35,21 +37,16 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         verdicts.extend(promises(&case));
         cases.push(case);
     }
-    let mut settings = setup::settings(options);
-    settings.insert("unit of the gap", format!("{GAP_UNIT} ns"));
-    settings.insert("tick of departures", format!("{TICK} ns"));
     let description = "One host writes to another over connections with a fixed fabric window below one packet. Each \
                       of its cards has 256 connections, and all packets share its link. The gap is the round trip \
                       time divided by the window. \"Late\" is the lateness of a departure relative to the schedule \
                       of its connection.";
-    Ok(Experiment {
-        congestion_control: None,
-        settings,
-        cases,
-        verdicts,
-        figures: vec![figure],
-        ..setup::experiment(options, "pacing", "Pacing by the timing wheel", description)
-    })
+    let results = Results { cases, verdicts, figures: vec![figure] };
+    let names = setup::in_both!("pacing", "Pacing by the timing wheel");
+    let mut report = results.report(options, Kind::Simulation, names, description);
+    report.settings.insert("unit of the gap", format!("{GAP_UNIT} ns"));
+    report.settings.insert("tick of departures", format!("{TICK} ns"));
+    Ok(Experiment { congestion_control: None, ..report })
 }
 
 fn promises(case: &Case) -> [Verdict; 3] {
@@ -61,8 +58,8 @@ fn promises(case: &Case) -> [Verdict; 3] {
 }
 
 fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
-    let mut plan = setup::star(options, 2, None)?;
-    let mut tuning = options.tuning();
+    let mut plan = plan(&setup::star(options, Kind::Simulation, 2, None)?)?;
+    let mut tuning = tuning(&options.tuning()?)?;
     tuning.fcwnd = Fcwnd(window);
     let parameters = Parameters { fixed_window: Fcwnd(window), min_fcwnd: Fcwnd(1), ..options.parameters() };
     tuning.settings = Settings {
@@ -72,13 +69,12 @@ fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
         ..tuning.settings
     };
     // About one round trip: two cables in each direction, and the time of the frame on both.
-    let rtt =
-        Span(4 * setup::CABLE.0 + 2 * setup::wire_time(options, options.rate(), tuning.segment.into()).0);
+    let rtt = Span(4 * world::CABLE.0 + 2 * setup::wire_time(options.rate(), setup::SEGMENT).0);
     let gap = Span(rtt.0 * u64::from(Fcwnd::from_packets(1).0) / u64::from(window));
     plan.flows = (0..u64::from(connections))
         .map(|n| {
             // Each connection has another phase. A departure at 0 would count as none.
-            let at = Time::ZERO + setup::CABLE + Span(gap.0 * n / u64::from(connections));
+            let at = Time::ZERO + world::CABLE + Span(gap.0 * n / u64::from(connections));
             FlowPlan { tuning, ..FlowPlan::new(0, 1, vec![Message { at, bytes: u64::MAX }]) }
         })
         .collect();

@@ -1,38 +1,41 @@
 //! Many hosts in pairs, over leaf and spine switches.
 
 use anyhow::Result;
-use datacentre::{DataCentre, permutation};
+use datacentre::permutation;
 use fabric_model::{Egress, Port, Span, Time, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
 
-use super::progress::Progress;
-use super::series::{self, TIME, micros};
-use super::{measure, setup};
 use crate::options::Options;
+use crate::run::{TIME, micros};
+use crate::setup::{self, Results};
+use crate::world::{self, End, Flow, World};
 
 const LEAVES: u16 = 16;
 const HOSTS_PER_LEAF: u16 = 16;
 const SPINES: u16 = 16;
 const BYTES: u64 = 4_000_000;
 
-pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
+pub(super) fn run(options: &Options, world: &mut dyn World) -> Result<Experiment> {
+    let kind = world.kind();
     let hosts = LEAVES * HOSTS_PER_LEAF;
-    let mut plan = setup::leaf_spine(options, LEAVES, HOSTS_PER_LEAF, SPINES)?;
-    plan.flows = permutation(hosts, BYTES, options.seed);
-    plan.flows.iter_mut().for_each(|flow| flow.tuning = options.tuning());
-    plan.sample_every = Span::from_micros(10);
-    plan.watch = (0..LEAVES * SPINES).map(Trunk).map(Egress::Trunk).chain([Egress::Host(Port(0))]).collect();
-    let mut data_centre = DataCentre::new(plan)?;
-    let ideal = setup::wire_time(options, options.rate(), BYTES) + Span(8 * setup::CABLE.0);
-    let limit = Time::ZERO + Span(50 * ideal.0);
-    progress.run("permutation: 256 hosts", || data_centre.run_to_completion(limit));
-    let record = data_centre.record();
-    let completions = data_centre.flows().iter().filter_map(|flow| flow.completions()[0]);
-    let mut times: Vec<f64> = completions.map(|time| micros(time.since(Time::ZERO))).collect();
-    times.sort_by(f64::total_cmp);
+    let mut described = setup::leaf_spine(options, kind, LEAVES, HOSTS_PER_LEAF, SPINES)?;
+    for flow in permutation(hosts, BYTES, options.seed) {
+        let (ends, tuning) = ([flow.source, flow.destination], options.tuning()?);
+        let own = Flow::new(ends, flow.messages[0], tuning);
+        described.flows.push(Flow { entropy: flow.entropy, ..own });
+    }
+    described.sample_every = Span::from_micros(10);
+    described.watch =
+        (0..LEAVES * SPINES).map(Trunk).map(Egress::Trunk).chain([Egress::Host(Port(0))]).collect();
+    let ideal = setup::wire_time(options.rate(), BYTES) + Span(8 * world::CABLE.0);
+    described.end = End::Complete(Time::ZERO + Span(50 * ideal.0));
+    let run = world.run("permutation: 256 hosts", described)?;
+    let record = &run.record;
+    let times = run.completion_times().into_iter();
+    let times: Vec<f64> = times.map(|time| micros(time.since(Time::ZERO))).collect();
     let ideal = micros(ideal);
     let slowdowns: Vec<f64> = times.iter().map(|time| time / ideal).collect();
-    let stats = data_centre.fabric_stats();
+    let stats = &run.end().fabric;
     let links = || stats.towards.iter().chain(&stats.trunks);
     let (dropped, offered) = links().fold((0, 0), |(d, o), link| (d + link.queue_dropped, o + link.offered));
     let peak = links().map(|link| link.queue_peak).max().unwrap_or_default();
@@ -45,7 +48,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         .with("greatest slowdown", quantile(&slowdowns, 1.0), "")
         .with("queue drops", dropped as f64 / offered as f64 * 100.0, "%")
         .with("greatest queue", peak as f64 / 1024.0, "KiB")
-        .with("retransmissions", measure::retransmissions(record), "");
+        .with("retransmissions", run.retransmissions(), "");
     let verdicts = vec![Verdict::of(&case, "complete", Bound::AtLeast(100.0))];
     let flows = || 0..usize::from(hosts);
     let distribution = slowdowns.iter().enumerate();
@@ -61,13 +64,13 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             distribution.collect(),
         ),
         Figure::new("fcwnd", "Fabric windows", TIME, "fcwnd (packets)")
-            .spread(&all, flows().map(|flow| series::fcwnd(record, flow))),
+            .spread(&all, flows().map(|flow| run.fcwnd_line(flow))),
         Figure::new("delay", "Fabric delays", TIME, "delay (us)")
-            .spread(&all, flows().map(|flow| series::delay(record, flow))),
+            .spread(&all, flows().map(|flow| run.delay_line(flow))),
         Figure::new("queue", "The greatest queue of a leaf towards a spine", TIME, "queue (KiB)").line(
             Look::Main,
             "queue",
-            series::kibibytes(record, &greatest),
+            run.kibibytes(&greatest),
         ),
     ];
     let description = format!(
@@ -77,10 +80,11 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
              time that the bytes alone need.",
         options.rate()
     );
-    Ok(Experiment {
-        cases: vec![case],
-        verdicts,
-        figures,
-        ..setup::experiment(options, "permutation", "A permutation of 256 hosts", description)
-    })
+    let results = Results { cases: vec![case], verdicts, figures };
+    Ok(results.report(
+        options,
+        kind,
+        setup::in_both!("permutation", "A permutation of 256 hosts"),
+        description,
+    ))
 }

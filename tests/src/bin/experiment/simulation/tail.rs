@@ -1,14 +1,16 @@
 //! The last packets of a burst are lost. RACK-TLP probes for them, and without it the retransmission timeout finds them.
 
 use anyhow::{Context, Result};
-use datacentre::{DataCentre, FlowPlan, FlowSample, HostModel, Message, Plan};
+use datacentre::{DataCentre, FlowSample, HostModel, Message, Plan};
 use fabric_model::{Span, Time, Topology, Trunk};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, mean, quantile};
-use tiercel::congestion::CongestionParameters;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World as Kind, mean, quantile};
+use tiercel::congestion::{CongestionControl, CongestionParameters};
 
+use super::flow;
 use super::progress::Progress;
-use super::setup;
 use crate::options::Options;
+use crate::setup::{self, Results, SEGMENT};
+use crate::world::{self, Flow};
 
 /// Round trips of the empty path, microseconds.
 const ROUND_TRIPS: [u64; 6] = [20, 50, 100, 200, 400, 1000];
@@ -88,12 +90,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
              what else is missing. Without it, the timeout finds the loss: profile auto has 5/4 of the longest round trip, \
              and at least 1 ms. {SEEDS} seeds; the path's jitter is 1/{JITTER_PART} of its round trip."
     );
-    Ok(Experiment {
-        cases,
-        verdicts,
-        figures: vec![course(&all)?, recovery(&all)],
-        ..setup::experiment(options, "tail", "The end of a burst is lost", description)
-    })
+    let results = Results { cases, verdicts, figures: vec![course(&all)?, recovery(&all)] };
+    let names = setup::in_both!("tail", "The end of a burst is lost");
+    Ok(results.report(options, Kind::Simulation, names, description))
 }
 
 /// Returns a name for people.
@@ -196,7 +195,7 @@ fn trial(options: &Options, seed: u64, loss: Loss, rack_tlp: bool) -> Result<Tri
     let in_round_trips = |span: Span| span.0 as f64 / round_trip.0 as f64;
     let record = data_centre.record();
     let last = *record.flows[0].last().context("a run has samples")?;
-    let packets = |sample: &FlowSample| (sample.received / u64::from(options.tuning().segment)) as f64;
+    let packets = |sample: &FlowSample| (sample.received / SEGMENT) as f64;
     let since = record.times.iter().zip(&record.flows[0]).filter(|(time, _)| **time >= start);
     Ok(Trial {
         complete: end.map_or(f64::INFINITY, |end| in_round_trips(end.since(start))),
@@ -226,28 +225,30 @@ fn lose_the_end(data_centre: &mut DataCentre, lost: u64, limit: Time) {
 
 /// Returns the time from one burst to the next. The earlier one is complete by then, on a slow line too.
 fn apart(options: &Options, round_trip: Span) -> Span {
-    let bytes = BURST * u64::from(options.tuning().segment);
-    Span(round_trip.0 * APART + 2 * setup::wire_time(options, options.rate(), bytes).0)
+    let bytes = BURST * SEGMENT;
+    Span(round_trip.0 * APART + 2 * setup::wire_time(options.rate(), bytes).0)
 }
 
 /// Two hosts, and one cable between their switches in each direction.
 fn plan(options: &Options, seed: u64, round_trip: Span, rack_tlp: bool) -> Result<Plan> {
     let rate = options.rate();
     // Each way crosses the cables of both hosts.
-    let each_way = Span((round_trip.0 / 2).saturating_sub(2 * setup::CABLE.0));
+    let each_way = Span((round_trip.0 / 2).saturating_sub(2 * world::CABLE.0));
     let jitter = Span(round_trip.0 / JITTER_PART / 2);
     let common = format!("rate={rate},queue=16MiB,hops=1");
     let fabric = format!(
         "seed={seed},{common},delay={};trunks:{common},delay={each_way},jitter={jitter}",
-        setup::CABLE
+        world::CABLE
     );
     let mut plan = Plan::new(Topology::dumbbell(1, 1, 1), fabric.parse().context("the fabric's own keys")?);
-    plan.host = HostModel { line_rate: rate, cable: setup::CABLE, ..HostModel::default() };
-    let mut tuning = setup::chosen(options, CongestionParameters::AUTO, round_trip)?;
+    plan.host = HostModel { line_rate: rate, cable: world::CABLE, ..HostModel::default() };
+    let congestion = CongestionControl { parameters: CongestionParameters::AUTO, ..options.control()? };
+    let mut tuning = setup::chosen(options, congestion, round_trip)?;
     tuning.rack_tlp = rack_tlp;
-    let bytes = BURST * u64::from(tuning.segment);
+    let bytes = BURST * SEGMENT;
     let burst = |n| Message { at: Time::ZERO + Span(apart(options, round_trip).0 * n), bytes };
-    plan.flows = vec![FlowPlan { tuning, ..FlowPlan::new(0, 1, (0..=EARLIER).map(burst).collect()) }];
+    let messages = (0..=EARLIER).map(burst).collect();
+    plan.flows = vec![flow(&Flow { messages, ..Flow::endless([0, 1], Time::ZERO, tuning) })?];
     plan.sample_every = Span(round_trip.0 / SAMPLES);
     Ok(plan)
 }

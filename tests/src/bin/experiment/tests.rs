@@ -6,12 +6,14 @@ use std::path::Path;
 use clap::Parser;
 use lab_report::{Experiment, Report};
 
-use super::{Progress, experiment};
+use crate::described;
+use crate::live::{NAMES, options_of};
 use crate::options::{Name, Options};
+use crate::simulation::{Simulation, experiment};
 
 fn run(name: Name, arguments: &[&str]) -> Experiment {
     let arguments = ["experiment"].iter().chain(arguments);
-    experiment(name, &Options::parse_from(arguments), &Progress::new(1)).expect("can be set up")
+    experiment(name, &Options::parse_from(arguments), &mut Simulation::new(1)).expect("can be set up")
 }
 
 fn holds(experiment: &Experiment, verdict: &str) -> bool {
@@ -63,6 +65,21 @@ fn swift_tells_a_slow_receiver_from_a_slow_fabric() {
     assert!(level.is_some_and(|level| (13.0..17.0).contains(&level)), "{level:?}");
     assert!(ncwnd.is_some_and(|ncwnd| (60.0..100.0).contains(&ncwnd)), "{ncwnd:?}");
     assert!(fcwnd > ncwnd, "{fcwnd:?} {ncwnd:?}");
+}
+
+/// The descriptions of experiments on real packets keep their promises on virtual time, whose threads have no pauses. Only
+/// those with the kernel's TCP, and the timing wheel's, need real hosts.
+#[test]
+fn live_descriptions_keep_their_promises_without_pauses() {
+    let options = Options::parse_from(["experiment", "--live"]);
+    let real_hosts = [Name::Pacing, Name::Paths, Name::Failure];
+    for name in NAMES.into_iter().filter(|name| !real_hosts.contains(name)) {
+        let run = described(name).expect("in both worlds");
+        let options = options_of(name, &options).expect("valid");
+        let experiment = run(&options, &mut Simulation::of_live_descriptions()).expect("can be set up");
+        assert!(experiment.name.ends_with("-live") && !experiment.verdicts.is_empty(), "{name:?}");
+        assert!(experiment.verdicts.iter().all(|verdict| verdict.holds), "{:?}", experiment.verdicts);
+    }
 }
 
 /// The pictures of the page are those of a run with the default settings. These experiments are the shortest; a stamp of
