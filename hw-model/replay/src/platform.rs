@@ -6,7 +6,7 @@ mod contract;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use transport_common::connection::Snapshot;
+use transport_common::connection::{Snapshot, Whole};
 use transport_common::datapath::{
     Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Services,
 };
