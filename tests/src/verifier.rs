@@ -1,5 +1,6 @@
 //! The cost of the XDP programs according to the kernel's verifier: instructions walked, stack, length.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,6 +13,17 @@ use bpf_call::{Instruction, LoadXdp};
 use tiercel_node::programs;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
+
+/// Returns the object with the programs that are measured: the one of this build, or the file that the environment variable
+/// `TIERCEL_OBJECT` names. So a change of the programs alone is measured without another build of the tests.
+///
+/// # Errors
+/// If that file cannot be read.
+pub fn object() -> Result<Cow<'static, [u8]>> {
+    let Some(file) = std::env::var_os("TIERCEL_OBJECT") else { return Ok(Cow::Borrowed(OBJECT)) };
+    let read = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(Cow::Owned(read))
+}
 
 /// The programs that a node loads without binding them to a device. `wire_stamped`, the receive code of `wire`
 /// with the card's timestamps, needs a device with timestamps.
@@ -52,7 +64,8 @@ pub struct Cost {
 /// # Errors
 /// Without root, or if the kernel refuses a program.
 pub fn costs() -> Result<Vec<(&'static str, Cost)>> {
-    costs_of(OBJECT, EbpfLoader::new().load(OBJECT)?)
+    let object = object()?;
+    costs_of(&object, EbpfLoader::new().load(&object)?)
 }
 
 /// Does the same for another object.

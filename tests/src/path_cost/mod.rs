@@ -23,11 +23,10 @@ use transport_common::shard::NodePage;
 use transport_common::units::Picoseconds;
 
 use crate::differential::{Case, Stimulus, bytes};
+use crate::verifier::object;
 
 pub use machine::Count;
 use machine::{Machine, Ran};
-
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
 /// The slot of the connection.
 const SLOT: usize = 5;
@@ -60,7 +59,7 @@ impl Card {
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         nic.register(Region { offset: 0, length: 4096, key: 1, access, ..Region::default() });
         nic.open(SLOT, &connection(side, SLOT));
-        let machine = Machine::new(storage::load(OBJECT, &config, &[WIRE, ENGINE, REDELIVER])?);
+        let machine = Machine::new(storage::load(&object()?, &config, &[WIRE, ENGINE, REDELIVER])?);
         Ok(Self { nic, machine })
     }
 

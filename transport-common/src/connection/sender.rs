@@ -15,6 +15,7 @@ use crate::packet_delivery::{Cause, Delivery, DeliveryTables, PacketFlags, TxPac
 use crate::queues::Queues;
 use crate::resources::Occupancy;
 use crate::transaction::{CompletionCode, Initiator, Kind, NO_CELL, TRANSACTIONS, Transaction};
+use crate::ulp::Responder;
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
 use crate::wire::PacketType;
@@ -380,7 +381,10 @@ fn resend(whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds
     let packet = delivery.tables.packet(resend.window, resend.psn);
     if !packet.is_response() && packet.resync().is_none() {
         let rsn = packet.rsn;
-        read_again(c, transactions, s, queues, rsn);
+        let parts = (&c.flow, &c.responder, &c.initiator);
+        if let Some(code) = read_again(parts, transactions, s, queues, rsn) {
+            c.initiator.complete(transactions, Application(queues), rsn, (code, 0, false));
+        }
     }
     let (initiator, flow) = (&c.initiator, &mut c.flow);
     let mut delivery = Delivery::new(&mut flow.delivery, packets);
@@ -419,33 +423,32 @@ fn resend(whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds
     true
 }
 
-/// Reads a work request again, from which a packet is built again. The application may have written over it since: then
-/// its transaction ends in error, and a Resync takes the place of the packet.
-#[inline(never)]
+/// Reads the work request of `rsn` again, from which a packet is built again. The application may have written over it since.
+/// Returns how its transaction ends then; a Resync takes the place of the packet.
+#[inline(always)]
 fn read_again(
-    c: &mut Connection,
-    transactions: &mut [Transaction; TRANSACTIONS],
+    (flow, responder, initiator): (&Flow, &Responder, &Initiator),
+    transactions: &[Transaction; TRANSACTIONS],
     s: &mut Step,
     queues: &impl Queues,
     rsn: Rsn,
-) {
-    if !c.initiator.is_retained(transactions, rsn) {
-        return; // the application may use the place again
+) -> Option<CompletionCode> {
+    if !initiator.is_retained(transactions, rsn) {
+        return None; // the application may use the place again
     }
-    queues.load_work_request(c.initiator.work(transactions, rsn), &mut s.work_request);
-    let (work, endpoint) = (&s.work_request, &c.flow.endpoint);
-    let is_valid = c.initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
-        && endpoint.protocol.is_valid(work, endpoint.max_segment);
-    if is_valid && work.is_in(&c.responder.domain) {
-        return;
-    }
-    let (counter, code) = if is_valid {
-        (Counter::LocalProtection, CompletionCode::LocalProtection)
+    queues.load_work_request(initiator.work(transactions, rsn), &mut s.work_request);
+    let work = &s.work_request;
+    if !initiator.is_as_sent(transactions, rsn, work.opcode.0, work.length)
+        || !flow.endpoint.protocol.is_valid(work, flow.endpoint.max_segment)
+    {
+        s.output.report.raised.raise(Counter::BadWorkRequest);
+        Some(CompletionCode::OperationError)
+    } else if !work.is_in(&responder.domain) {
+        s.output.report.raised.raise(Counter::LocalProtection);
+        Some(CompletionCode::LocalProtection)
     } else {
-        (Counter::BadWorkRequest, CompletionCode::OperationError)
-    };
-    s.output.report.raised.raise(counter);
-    c.initiator.complete(transactions, Application(queues), rsn, (code, 0, false));
+        None
+    }
 }
 
 /// Fills the received frame with a reply, if the frame is free: with a response, otherwise with an ACK that is
