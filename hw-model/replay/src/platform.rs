@@ -206,7 +206,7 @@ mod by_hand {
 
     pub(super) fn put_frame(r: &mut Replayed, s: &Scratch, start: u32, headers: u32, length: u32) -> bool {
         let mut player = r.player.borrow_mut();
-        let at = s.step.output.packet.ulp.memory_offset;
+        let at = s.payload_place(length);
         let arguments = [start, headers, low(at), high(at), length];
         let Some(answer) = player.ask(Tag::PutFrame, &arguments) else { return false };
         let recorded: Vec<u8> = player.words(answer).iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -114,7 +114,7 @@ macro_rules! platform_calls {
             /// `s.header` from [`UDP_AT`](crate::datapath::UDP_AT) on, a multiple of 4 and at most [`MAX_SUMMED_HEADERS`], and
             /// of its payload, as for [`put_frame`](Self::put_frame). A part that does not fit counts 0.
             fn sum_packet(&mut self, s: &$crate::datapath::Scratch, headers: u32, length: u32) -> u64 {
-                SumPacket "sum of packet" [headers, s.step.output.packet.ulp.memory_offset, length]
+                SumPacket "sum of packet" [headers, s.payload_place(length), length]
             }
             /// Makes the frame of a packet to send: `s.header[start..start + headers]`, then its payload, which is `length`
             /// bytes, up to [`MAX_COPY`], of the node's memory at `s.step.output.packet.ulp.memory_offset`.

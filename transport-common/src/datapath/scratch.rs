@@ -72,6 +72,15 @@ pub struct Scratch {
     pub staging: [u8; STAGING_BYTES],
 }
 
+impl Scratch {
+    /// Returns where the payload of the packet to send is, `length` bytes, in the node's memory. Without a payload there is no
+    /// place, and this is 0: the step wrote none.
+    #[inline(always)]
+    pub const fn payload_place(&self, length: u32) -> u64 {
+        if length == 0 { 0 } else { self.step.output.packet.ulp.memory_offset }
+    }
+}
+
 #[cfg(not(target_arch = "bpf"))]
 impl Scratch {
     /// Fills the scratch, except the staging buffer, with values that no run of the datapath may read before it has

@@ -210,7 +210,7 @@ mod by_hand {
         tape.open(Tag::PutFrame, (outcome & 1) as u16, ARGUMENTS + kept / 4);
         tape.word(start);
         tape.word(headers);
-        s.step.output.packet.ulp.memory_offset.write(tape);
+        s.payload_place(outcome >> 1).write(tape);
         tape.word(outcome >> 1);
         let mut at = KEPT_HEADER.start;
         while at < KEPT_HEADER.end {
