@@ -89,10 +89,14 @@ macro_rules! served {
     )* };
 }
 
-/// The types of the traits.
+/// What the traits have in addition to the calls of the list.
 macro_rules! associated {
     (Frames) => {
         type Cursor = B::Cursor;
+
+        fn build(&mut self, s: &mut Scratch) -> bool {
+            transport_common::datapath::build(self, s)
+        }
     };
     ($other:ident) => {};
 }

@@ -235,6 +235,10 @@ impl Host for HostPlatform<'_> {
 impl Frames for HostPlatform<'_> {
     type Cursor = FrameCursor;
 
+    fn build(&mut self, s: &mut Scratch) -> bool {
+        datapath::build(self, s)
+    }
+
     fn cursor(&mut self) -> FrameCursor {
         FrameCursor { bytes: self.frame.bytes.clone(), at: 0 }
     }

@@ -48,10 +48,14 @@ macro_rules! on_the_card {
     )* };
 }
 
-/// The types of the traits.
+/// What the traits have in addition to the calls of the list.
 macro_rules! associated {
     (Frames) => {
         type Cursor = FrameCursor;
+
+        fn build(&mut self, s: &mut transport_common::datapath::Scratch) -> bool {
+            transport_common::datapath::build(self, s)
+        }
     };
     ($other:ident) => {};
 }

@@ -238,15 +238,9 @@ macro_rules! not_in_the_list {
         /// A reader of the frame.
         type Cursor: Cursor;
 
-        /// Builds the frame of `s.step.output.packet` by [`build`](super::build). The XDP programs and the recorder make a
-        /// function of its own of it, because two parts of a program call it.
-        #[inline(always)]
-        fn build(&mut self, s: &mut Scratch) -> bool
-        where
-            Self: Platform + Sized,
-        {
-            super::build(self, s)
-        }
+        /// Builds the frame of `s.step.output.packet` by `build` of this crate's datapath. The XDP programs and the recorder
+        /// make a function of its own of it, because two parts of a program call it.
+        fn build(&mut self, s: &mut Scratch) -> bool;
     };
     ($other:ident) => {};
 }

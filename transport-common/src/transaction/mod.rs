@@ -129,3 +129,18 @@ impl CompletionCode {
         })
     }
 }
+
+/// Prefetches the first of the new requests. Each is in a cache line that the application wrote. Fetching them
+/// together costs little more than fetching one.
+#[inline(always)]
+fn fetch_ahead(sends: impl Submissions, from: Rsn, to: Rsn) {
+    const AHEAD: u32 = 8;
+    let new = to.distance_from(from);
+    let mut n = 0;
+    while n < AHEAD {
+        if n < new {
+            sends.touch(WorkPosition::of(from.add(n)));
+        }
+        n += 1;
+    }
+}

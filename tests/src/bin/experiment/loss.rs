@@ -14,7 +14,11 @@ use crate::world::{End, Flow, World};
 
 /// The loss rate with a promise, percent. It is plotted over time.
 const PROMISED: f64 = 1.0;
-const LIMIT: Time = Time(2_000_000_000_000);
+
+/// Returns when a transfer has failed: long after it should be complete.
+fn limit(kind: Kind) -> Time {
+    Time::ZERO + pick(kind, Span::from_millis(2_000), Span::from_millis(60_000))
+}
 
 /// Returns the loss rates in percent. The others are compared with the first.
 pub(crate) fn rates(kind: Kind) -> &'static [f64] {
@@ -120,7 +124,7 @@ fn transfer(options: &Options, world: &mut dyn World, percent: f64) -> Result<(P
     described.flows = vec![Flow::new([0, 1], message, options.tuning()?)];
     described.watch = vec![Egress::Host(Port(1))];
     described.sample_every = sample(kind);
-    described.end = End::Complete(LIMIT);
+    described.end = End::Complete(limit(kind));
     let goodput = |picoseconds: u64| units.rate(bytes as f64 * 8_000.0 / picoseconds as f64);
     let theirs = || {
         let transfer = Transfer {

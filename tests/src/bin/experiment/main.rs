@@ -1,5 +1,6 @@
 //! `cargo xtask experiment`: shows congestion control and loss recovery in numbers and pictures.
 
+mod described;
 mod failure;
 mod fairness;
 mod fault;
@@ -28,10 +29,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use lab_report::{Experiment, Report};
+use lab_report::Report;
 
-use crate::options::{Name, Options};
-use crate::world::World;
+use crate::options::Options;
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -62,24 +62,4 @@ fn run(options: &Options) -> Result<bool> {
         serde_json::to_writer(file, &report).context("cannot write the JSON report")?;
     }
     Ok(report.holds())
-}
-
-/// Runs an experiment in a world.
-type Described = fn(&Options, &mut dyn World) -> Result<Experiment>;
-
-/// Returns the description of an experiment, which is the same in both worlds; none for an experiment of one world, and for
-/// one whose worlds have nothing but its name in common.
-fn described(name: Name) -> Option<Described> {
-    match name {
-        Name::SingleFlow => Some(single_flow::run),
-        Name::Fairness => Some(fairness::run),
-        Name::Incast => Some(incast::run),
-        Name::Loss => Some(loss::run),
-        Name::Plb => Some(plb::run),
-        Name::NicCongestion => Some(nic_congestion::run),
-        Name::Idle => Some(idle::run),
-        Name::Paths => Some(paths::run),
-        Name::Failure => Some(failure::run),
-        Name::Permutation | Name::Pacing | Name::Profiles | Name::Tail => None,
-    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Parser;
 use lab_report::{Experiment, Report};
 
-use crate::described;
+use crate::described::described;
 use crate::live::{NAMES, options_of};
 use crate::options::{Name, Options};
 use crate::simulation::{Simulation, experiment};

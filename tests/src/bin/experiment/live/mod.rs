@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use fabric_model::Rate;
 use lab_report::{Experiment, World as Kind};
 
+use crate::described::described;
 use crate::options::{Name, Options};
 use crate::run::Run;
 use crate::world::{Description, Sender, World};
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
 }
 
 fn experiment(name: Name, options: &Options, world: &mut Live) -> Result<Experiment> {
-    if let Some(described) = crate::described(name) {
+    if let Some(described) = described(name) {
         return described(&options_of(name, options)?, world);
     }
     match name {

@@ -9,8 +9,8 @@ use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::Fcwnd;
 
+use super::planning::{plan, tuning};
 use super::progress::Progress;
-use super::{plan, tuning};
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
 use crate::setup::{self, Results};

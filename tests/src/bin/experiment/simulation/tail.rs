@@ -6,7 +6,7 @@ use fabric_model::{Span, Time, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World as Kind, mean, quantile};
 use tiercel::congestion::{CongestionControl, CongestionParameters};
 
-use super::flow;
+use super::planning::flow;
 use super::progress::Progress;
 use crate::options::Options;
 use crate::setup::{self, Results, SEGMENT};
