@@ -135,7 +135,7 @@ fn transfer(options: &Options, world: &mut dyn World, percent: f64) -> Result<(P
             host: described.card(),
             sample_every: described.sample_every,
         };
-        let outcome = go_back_n::run(transfer, described.fabric.clone(), LIMIT)?;
+        let outcome = go_back_n::run(transfer, described.fabric.clone(), limit(kind))?;
         Ok::<_, anyhow::Error>((outcome.completed.map(goodput), outcome))
     };
     let go_back_n = if kind == Kind::Simulation { Some(theirs()?) } else { None };
