@@ -2,6 +2,7 @@
 
 use super::{
     CompletionCode, Kind, Label, RESPONSES, Submissions, TRANSACTIONS, Transaction, TransactionState,
+    fetch_ahead,
 };
 use crate::ids::{Rsn, WorkPosition};
 use crate::units::{Deadline, FalconTime, Ticks};
