@@ -72,7 +72,7 @@ pub struct PeerClock {
 /// ```
 /// use transport_common::counters::Counter;
 /// use transport_common::ids::Spi;
-/// use transport_common::security::Security;
+/// use transport_common::security::{PeerClock, Security, Tunnel};
 /// use transport_common::units::{PicosecondSpan, Picoseconds};
 /// use transport_common::wire::packet::Packet;
 ///
@@ -91,12 +91,14 @@ pub struct PeerClock {
 ///     iv: time(milliseconds),
 ///     ..Packet::default()
 /// };
-/// assert_eq!(security.check(&sent_at(100), time(500)), None);
-/// assert_eq!(security.check(&sent_at(95), time(501)), None, "reordered, within the margin");
+/// let (mut clock, no_tunnel) = (PeerClock::default(), Tunnel::default());
+/// assert_eq!(security.check(&mut clock, &no_tunnel, &sent_at(100), time(500)), None);
+/// let reordered = sent_at(95);
+/// assert_eq!(security.check(&mut clock, &no_tunnel, &reordered, time(501)), None, "within the margin");
 ///
 /// // A refused packet changes nothing.
 /// let before = security;
-/// let mut refused = |packet: Packet| security.check(&packet, time(502));
+/// let mut refused = |packet: Packet| security.check(&mut clock, &no_tunnel, &packet, time(502));
 /// assert_eq!(refused(sent_at(80)), Some(Counter::DropReplay));
 /// assert_eq!(refused(sent_at(200)), Some(Counter::DropIvAhead));
 /// assert_eq!(refused(Packet { spi: 9, ..sent_at(101) }), Some(Counter::DropSpi));

@@ -184,7 +184,7 @@ impl<H: Host> ConnectionManager<H> {
     ///     match manager.accept().await {
     ///         Ok(session) => println!("{} has opened connection {}", session.peer, session.local_cid),
     ///         Err(AcceptError::Missed(number)) => eprintln!("{number} connections were missed"),
-    ///         Err(AcceptError::Closed) => break,
+    ///         Err(_) => break, // the manager was shut down
     ///     }
     /// }
     /// # }
