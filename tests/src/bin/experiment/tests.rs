@@ -67,12 +67,13 @@ fn swift_tells_a_slow_receiver_from_a_slow_fabric() {
     assert!(fcwnd > ncwnd, "{fcwnd:?} {ncwnd:?}");
 }
 
-/// The descriptions of experiments on real packets keep their promises on virtual time, whose threads have no pauses. Only
-/// those with the kernel's TCP, and the timing wheel's, need real hosts.
+/// The descriptions of experiments on real packets keep their promises on virtual time, whose threads have no pauses. Those with
+/// the kernel's TCP and the timing wheel's need real hosts. That of `plb` has bounds of live hosts: on virtual time, its load does
+/// not become even.
 #[test]
 fn live_descriptions_keep_their_promises_without_pauses() {
     let options = Options::parse_from(["experiment", "--live"]);
-    let real_hosts = [Name::Pacing, Name::Paths, Name::Failure];
+    let real_hosts = [Name::Pacing, Name::Paths, Name::Failure, Name::Plb];
     for name in NAMES.into_iter().filter(|name| !real_hosts.contains(name)) {
         let run = described(name).expect("in both worlds");
         let options = options_of(name, &options).expect("valid");

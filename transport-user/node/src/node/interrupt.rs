@@ -104,6 +104,8 @@ fn free(taken: &BTreeMap<c_int, usize>) -> Result<c_int, NodeError> {
     free.ok_or(NodeError::SignalTaken { signal: libc::SIGRTMAX() })
 }
 
+// Its address tells our handler from others. A function that may be inlined has one in each unit of code generation.
+#[inline(never)]
 extern "C" fn interrupted(_: c_int) {}
 
 fn ours() -> libc::sighandler_t {
@@ -139,6 +141,7 @@ fn set_handler(signal: c_int, handler: libc::sighandler_t) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    #[inline(never)]
     extern "C" fn of_the_application(_: c_int) {}
 
     /// This is a single test, because signals belong to the whole process.
