@@ -277,8 +277,15 @@ fn a_copy_that_nobody_waits_for_is_stopped() -> Result<()> {
     }
     let short = desk.join("short");
     fs::write(&short, "short")?;
-    a.ok(&["cp", text(&short)?, &format!("{cid}:")])?;
-    assert_eq!(fs::read_to_string(inbox.join("short"))?, "short");
+    // The peer counts a copy that was given up until its last operations have ended, and serves two at a time.
+    let (copy, mut answer) = (["cp", "--overwrite", text(&short)?, &format!("{cid}:")], String::new());
+    wait_until("the next copy is served", || {
+        a.run(&copy).is_ok_and(|copied| {
+            answer = copied.stderr;
+            copied.code == 0 || !answer.contains("wait for one to end, then copy again")
+        })
+    });
+    assert_eq!(fs::read_to_string(inbox.join("short")).context(answer)?, "short");
     Ok(())
 }
 
