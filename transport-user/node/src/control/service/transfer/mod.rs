@@ -99,6 +99,8 @@ pub(super) struct Steps<'t> {
     receiver: mpsc::Receiver<FileMessage>,
     overrun: Arc<AtomicBool>,
     patience: Duration,
+    /// A step that came before this end was ready for it.
+    early: Option<FileMessage>,
 }
 
 impl Transfers {
@@ -144,7 +146,7 @@ impl Transfers {
         let overrun = Arc::<AtomicBool>::default();
         routes.insert((cid, transfer), Route { steps, begun_by, overrun: Arc::clone(&overrun) });
         let patience = if begun_by.is_some() { SERVED_PATIENCE } else { PATIENCE };
-        Ok(Steps { transfers: self, key: (cid, transfer), receiver, overrun, patience })
+        Ok(Steps { transfers: self, key: (cid, transfer), receiver, overrun, patience, early: None })
     }
 
     /// Delivers a step to its transfer. Returns the step if there is no such transfer. If the queue of steps is
@@ -186,6 +188,9 @@ impl Steps<'_> {
 
     /// Waits for the next step of the peer, which has a reason to be silent if `patience` is `None`.
     async fn next_within(&mut self, patience: Option<Duration>) -> Result<FileMessage, Trouble> {
+        if let Some(step) = self.early.take() {
+            return Ok(step);
+        }
         loop {
             let step = match patience {
                 None => self.receiver.recv().await,
@@ -204,6 +209,18 @@ impl Steps<'_> {
                 None => return Err(Trouble::ConnectionEnded),
             }
         }
+    }
+
+    /// Waits until the peer ends the transfer, which it may do at any time, or the connection ends. The next step of the peer
+    /// is kept; while it waits, nothing behind it is heard.
+    async fn peer_gives_up(&mut self) -> Trouble {
+        while self.early.is_none() {
+            match self.next_within(None).await {
+                Ok(step) => self.early = Some(step),
+                Err(trouble) => return trouble,
+            }
+        }
+        std::future::pending().await
     }
 }
 
@@ -239,8 +256,18 @@ impl<V: Verbs> Means<'_, V> {
         if self.verbs.tell(step).await { Ok(()) } else { Err(Trouble::NoSession) }
     }
 
-    /// Waits for something of this node that may take long. Tells the peer from time to time that this end is there.
-    async fn wait_for<T>(&self, transfer: u64, what: impl Future<Output = T>) -> Result<T, Trouble> {
+    /// Waits for something of this node that may take long. Tells the peer from time to time that this end is there, and
+    /// hears the peer if it gives up meanwhile.
+    async fn wait_for<T>(&self, steps: &mut Steps<'_>, what: impl Future<Output = T>) -> Result<T, Trouble> {
+        tokio::select! {
+            biased;
+            outcome = self.wait_deaf(steps.transfer(), what) => outcome,
+            trouble = steps.peer_gives_up() => Err(trouble),
+        }
+    }
+
+    /// Like [`Means::wait_for`], for what the peer must not stop.
+    async fn wait_deaf<T>(&self, transfer: u64, what: impl Future<Output = T>) -> Result<T, Trouble> {
         let mut what = std::pin::pin!(what);
         loop {
             tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -139,7 +139,7 @@ async fn take<V: Verbs>(
     }
     let files = Arc::clone(means.files);
     let begun = means.lane.run(move |pulse| Writing::begin(files, wanted, transfer, pulse));
-    let mut writing = means.wait_for(transfer, begun).await???;
+    let mut writing = means.wait_for(steps, begun).await???;
     let removed = std::mem::take(&mut writing.removed);
     let mut intake = Intake {
         means,
@@ -193,21 +193,9 @@ async fn finish<V: Verbs>(
         let digest = writing.digest(pulse);
         digest.map(|digest| (writing, digest))
     });
-    let outcome = {
-        let (mut hashed, mut theirs) = (pin!(means.wait_for(transfer, job.ended())), None);
-        loop {
-            tokio::select! {
-                hashed = &mut hashed => break hashed.map(|hashed| (hashed, theirs)),
-                // The source may have its hash first, or give up.
-                step = steps.next_within(None), if theirs.is_none() => match step.and_then(the_end) {
-                    Ok(hash) => theirs = Some(hash),
-                    Err(trouble) => break Err(trouble),
-                },
-            }
-        }
-    };
-    let (hashed, theirs) = match outcome {
-        Ok(both) => both,
+    // The source may have its hash first, or give up.
+    let hashed = match means.wait_for(steps, job.ended()).await {
+        Ok(hashed) => hashed,
         Err(trouble) => {
             // The job has the `.part` file, and removes it.
             job.stop(RELEASE).await;
@@ -215,10 +203,7 @@ async fn finish<V: Verbs>(
         }
     };
     let (writing, sha256) = hashed??;
-    let theirs = match theirs {
-        Some(theirs) => Ok(theirs),
-        None => steps.next().await.and_then(the_end),
-    };
+    let theirs = steps.next().await.and_then(the_end);
     let agreed = match theirs {
         Ok(theirs) if theirs == sha256 => Ok(()),
         Ok(_) => Err(Trouble::HashDiffers("other bytes arrived than were sent")),
@@ -232,7 +217,7 @@ async fn finish<V: Verbs>(
             Err(trouble)
         }
     });
-    means.wait_for(transfer, kept).await???;
+    means.wait_deaf(transfer, kept).await???;
     means.tell(FileMessage::Verdict { transfer, sha256: sha256.clone() }).await?;
     Ok(sha256)
 }
@@ -250,11 +235,7 @@ async fn take_receives<V: Verbs>(
     means: &Means<'_, V>,
     steps: &mut Steps<'_>,
 ) -> Result<ReceivePermit, Trouble> {
-    let waiting = means.wait_for(steps.transfer(), means.verbs.take_receives());
-    tokio::select! {
-        permit = waiting => permit?.map_err(Trouble::ReceivesInUse),
-        step = steps.next_within(None) => Err(step.err().unwrap_or(Trouble::OutOfStep)),
-    }
+    means.wait_for(steps, means.verbs.take_receives()).await?.map_err(Trouble::ReceivesInUse)
 }
 
 type Read<'v> = Pin<Box<dyn Future<Output = (u64, Result<(), Failure>)> + Send + 'v>>;

@@ -71,10 +71,10 @@ impl<'o, V: Verbs> Offer<'o, '_, V> {
         origin: Origin,
         under_way: &mut Option<UnderWay<'o, V>>,
     ) -> Result<Copied, Trouble> {
-        let (started, transfer, means) = (Instant::now(), self.steps.transfer(), self.means);
+        let (started, means) = (Instant::now(), self.means);
         let files = Arc::clone(means.files);
         let opened = means.lane.run(move |pulse| Reading::open(files, origin, pulse));
-        let reading = means.wait_for(transfer, opened).await???;
+        let reading = means.wait_for(self.steps, opened).await???;
         let bytes = reading.layout().length();
         let under_way = under_way.insert(self.offer(reading).await?);
         under_way.rkey = self.ready().await?;
@@ -84,8 +84,8 @@ impl<'o, V: Verbs> Offer<'o, '_, V> {
             let text = format!("no operation completed for {} s", patience.as_secs());
             return Err(Failure::new(FailureKind::Connect, text).into());
         }
-        let sha256 = under_way.digest().await?;
-        means.tell(FileMessage::End { transfer, sha256: sha256.clone() }).await?;
+        let sha256 = under_way.digest(self.steps).await?;
+        means.tell(FileMessage::End { transfer: self.steps.transfer(), sha256: sha256.clone() }).await?;
         match self.steps.next().await? {
             FileMessage::Verdict { sha256: theirs, .. } if theirs == sha256 => {}
             FileMessage::Verdict { .. } => {
@@ -311,10 +311,10 @@ impl<V: Verbs> UnderWay<'_, V> {
     }
 
     /// Returns the hash of the file.
-    async fn digest(&mut self) -> Result<String, Trouble> {
+    async fn digest(&mut self, steps: &mut Steps<'_>) -> Result<String, Trouble> {
         let Some(mut reading) = self.reading.take() else { return Err(Trouble::OutOfStep) };
         let hashed = self.means.lane.run(move |pulse| reading.digest(pulse));
-        self.means.wait_for(self.transfer, hashed).await??
+        self.means.wait_for(steps, hashed).await??
     }
 }
 

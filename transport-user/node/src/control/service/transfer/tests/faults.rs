@@ -156,6 +156,32 @@ async fn a_stalled_file_system_holds_up_nobody_else() {
     );
 }
 
+/// A peer that gives up is heard while this end hashes, which takes minutes for a large hole: the node counts the transfer no
+/// longer.
+#[tokio::test]
+async fn a_source_that_hashes_hears_that_the_peer_gives_up() {
+    let scene = Scene::new();
+    File::create(scene.path("from")).unwrap().set_len(1 << 43).unwrap();
+    let user = scene.user().await;
+    let (mut left_steps, mut right_steps) =
+        (scene.left_transfers.enter(CID, 1).unwrap(), scene.right_transfers.enter(CID, 1).unwrap());
+    let peer = async {
+        let offer = right_steps.next().await.unwrap();
+        assert!(matches!(offer, FileMessage::Offer { length: 0, .. }), "{offer:?}");
+        scene.right.deliver(FileMessage::Ready { transfer: 1, rkey: 0 });
+        // The source has taken the step when its queue is empty; then it hashes.
+        while lock(&scene.left_transfers.0)[&(CID, 1)].steps.capacity() < STEPS {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        scene.right.deliver(FileMessage::Abort { transfer: 1, text: "enough".into(), posted: None });
+    };
+    let left = scene.left(&user);
+    let both =
+        async { tokio::join!(source(&left, &mut left_steps, scene.source("to", Via::Write, false)), peer).0 };
+    let outcome = tokio::time::timeout(Duration::from_secs(20), both).await.expect("it hears the peer");
+    assert!(outcome.unwrap_err().text.contains("enough"));
+}
+
 /// exFAT and others have no hard links, and NFS cannot rename without replacing.
 #[tokio::test]
 async fn file_systems_without_links_take_files() {
