@@ -28,7 +28,6 @@
 //! tiercel model replay run.trace --rate 200Gbps     replay a trace of the real datapath
 //! ```
 //!
-//! `docs/model.md` lists what every experiment promises and what was measured. The pages below `docs/model`
-//! describe the results of each model.
+//! The pages below `docs/model` have what every experiment promises and what was measured; `docs/model.md` lists them.
 
 pub mod experiments;

@@ -1,8 +1,7 @@
 //! A small simulation kernel for clocked (synchronous) hardware.
 //!
 //! The models of cards are built from this crate: `tonic_model`, `context_cache` and `falcon_nic`. It knows
-//! nothing about transports. It has no experiments of its own. `docs/model/tonic.md` names the tests that check
-//! its elements.
+//! nothing about transports. It has no experiments of its own.
 //!
 //! # Cycles and edges
 //!

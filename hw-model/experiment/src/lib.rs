@@ -5,7 +5,8 @@
 //! no model of its own, and no unit of time except `limit_us` in [`Options`], which is in simulated microseconds.
 //!
 //! `tiercel model experiment` lists the experiments of all crates. `tiercel model experiment cache-skew` runs one
-//! of them, and `--all` runs all. `docs/model.md` gives the expected and the measured results.
+//! of them, and `--all` runs all. The pages that `docs/model.md` lists give the expected and the measured
+//! results.
 //!
 //! # Example
 //!
