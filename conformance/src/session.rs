@@ -358,16 +358,21 @@ impl<'w> Session<'w> {
             && has(link + flow.ip_length() + 2, &FALCON_UDP_PORT.to_be_bytes())
     }
 
-    /// Takes every packet that arrives until `deadline`. Returns after the first one.
+    /// Takes the next packet. Returns whether one arrived until `deadline`. A later one is kept as well.
     fn take(&mut self, deadline: Picoseconds) -> Outcome<bool> {
         while let Some((at, frame)) = self.wire.receive(deadline).map_err(Stop::Io)? {
+            // A tester that got no CPU takes it later than it should have.
+            let in_time = at.0 <= deadline.0;
             self.hear(&frame);
             if self.is_of_peer(&frame) {
                 self.log.push(Logged { at, sent: false, note: None, frame: frame.clone() });
                 let received = Received::new(at, frame, &self.subject.flow);
                 self.note(&received);
                 self.inbox.push_back(received);
-                return Ok(true);
+                return Ok(in_time);
+            }
+            if !in_time {
+                break;
             }
         }
         Ok(false)
@@ -467,13 +472,26 @@ impl<'w> Session<'w> {
     pub fn find(
         &mut self,
         patience: PicosecondSpan,
-        mut matches: impl FnMut(&Received) -> bool,
+        matches: impl FnMut(&Received) -> bool,
     ) -> Outcome<Option<Received>> {
         let deadline = self.wire.now().after(patience);
+        self.find_by(deadline, matches)
+    }
+
+    /// Waits for a packet that arrives until `deadline`, whenever the tester takes it. Later packets stay available for later
+    /// calls.
+    ///
+    /// # Errors
+    /// If the interface fails.
+    pub fn find_by(
+        &mut self,
+        deadline: Picoseconds,
+        mut matches: impl FnMut(&Received) -> bool,
+    ) -> Outcome<Option<Received>> {
         let mut looked_at = 0;
         loop {
             while let Some(received) = self.inbox.get(looked_at) {
-                if matches(received) {
+                if received.at.0 <= deadline.0 && matches(received) {
                     return Ok(self.inbox.remove(looked_at));
                 }
                 looked_at += 1;

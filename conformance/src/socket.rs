@@ -17,6 +17,8 @@ const ADDRESSES: usize = 12;
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
 /// Picoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000_000;
+/// Longest time for which a frame may have waited for the tester, picoseconds.
+const LARGEST_AGE: u64 = 60_000 * MILLISECOND;
 // From linux/if_packet.h; not in the libc crate.
 const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -77,6 +79,7 @@ impl PacketSocket {
         set(&socket, libc::SOL_PACKET, PACKET_AUXDATA, 1)?;
         set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
+        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         // SAFETY: all zeroes is a valid sockaddr_ll.
         let mut link: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         link.sll_family = libc::AF_PACKET as u16;
@@ -117,9 +120,9 @@ impl PacketSocket {
         done == 0 && name.starts_with(b"veth\0")
     }
 
-    /// Takes a frame that has arrived. The kernel removes a VLAN tag before a socket receives the frame; it is put
+    /// Takes a frame that has arrived, and the time when it did. The kernel removes a VLAN tag before a socket receives the frame; it is put
     /// back.
-    fn take(&self) -> io::Result<Vec<u8>> {
+    fn take(&self) -> io::Result<(Picoseconds, Vec<u8>)> {
         let mut frame = vec![0; LARGEST];
         let mut vector = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
         // An array of words, for the alignment of control messages.
@@ -133,12 +136,16 @@ impl PacketSocket {
         // SAFETY: the header names one buffer and one control buffer with their sizes; all outlive the call.
         let received = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
         frame.truncate(check(received)?);
-        if let Some(tag) = tag_of(&header)
+        let Notes { tag, stamp } = Notes::of(&header);
+        if let Some(tag) = tag
             && frame.len() >= ADDRESSES
         {
             frame.splice(ADDRESSES..ADDRESSES, tag);
         }
-        Ok(frame)
+        // The kernel stamps with the time of day. If that was set meanwhile, the frame counts as of now.
+        let now = clock(libc::CLOCK_REALTIME).0;
+        let age = stamp.map(|stamp| now.wrapping_sub(stamp.0)).filter(|age| *age <= LARGEST_AGE).unwrap_or(0);
+        Ok((Picoseconds(clock(libc::CLOCK_MONOTONIC).0.saturating_sub(age)), frame))
     }
 
     /// Returns the interface's MAC address.
@@ -162,7 +169,7 @@ impl PacketSocket {
 
 impl Wire for PacketSocket {
     fn now(&mut self) -> Picoseconds {
-        clock()
+        clock(libc::CLOCK_MONOTONIC)
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
@@ -172,7 +179,7 @@ impl Wire for PacketSocket {
 
     fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
         loop {
-            let left = deadline.0.saturating_sub(clock().0).div_ceil(MILLISECOND);
+            let left = deadline.0.saturating_sub(self.now().0).div_ceil(MILLISECOND);
             let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             let wait = libc::c_int::try_from(left).unwrap_or(libc::c_int::MAX);
             // SAFETY: there is one entry, and it outlives the call.
@@ -183,7 +190,7 @@ impl Wire for PacketSocket {
                 Ok(_) => {}
             }
             match self.take() {
-                Ok(frame) => return Ok(Some((clock(), frame))),
+                Ok(taken) => return Ok(Some(taken)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -191,23 +198,41 @@ impl Wire for PacketSocket {
     }
 }
 
-/// Returns the VLAN tag that the kernel removed from a frame, as on the wire.
-fn tag_of(header: &libc::msghdr) -> Option<[u8; 4]> {
-    // SAFETY: the kernel has filled the control buffer the header names.
-    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !message.is_null() {
-        // SAFETY: the pointer is not null, so it is a control message of that buffer.
-        let kind = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
-        if kind == (libc::SOL_PACKET, PACKET_AUXDATA) {
-            // SAFETY: a message of this kind holds an auxdata; it need not be aligned.
-            let auxdata = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
-            let ([a, b], [c, d]) = (auxdata.vlan_tpid.to_be_bytes(), auxdata.vlan_tci.to_be_bytes());
-            return (auxdata.status & TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d]);
+/// What the kernel says about a frame.
+#[derive(Default)]
+struct Notes {
+    /// The VLAN tag that it removed, as on the wire.
+    tag: Option<[u8; 4]>,
+    /// The time of day when the frame arrived.
+    stamp: Option<Picoseconds>,
+}
+
+impl Notes {
+    fn of(header: &libc::msghdr) -> Self {
+        let mut notes = Self::default();
+        // SAFETY: the kernel has filled the control buffer the header names.
+        let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+        while !message.is_null() {
+            // SAFETY: the pointer is not null, so it is a control message of that buffer.
+            match unsafe { ((*message).cmsg_level, (*message).cmsg_type) } {
+                (libc::SOL_PACKET, PACKET_AUXDATA) => {
+                    // SAFETY: a message of this kind holds an auxdata; it need not be aligned.
+                    let auxdata = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
+                    let ([a, b], [c, d]) = (auxdata.vlan_tpid.to_be_bytes(), auxdata.vlan_tci.to_be_bytes());
+                    notes.tag = (auxdata.status & TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d]);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    // SAFETY: a message of this kind holds a timespec; it need not be aligned.
+                    let stamp = unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
+                    notes.stamp = Some(picoseconds(stamp));
+                }
+                _ => {}
+            }
+            // SAFETY: the pointer is a control message of that buffer.
+            message = unsafe { libc::CMSG_NXTHDR(header, message) };
         }
-        // SAFETY: the pointer is a control message of that buffer.
-        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+        notes
     }
-    None
 }
 
 /// Returns Falcon's port of an address of the interface with `index`. A link-local IPv6 address is valid on one interface only,
@@ -221,11 +246,17 @@ fn falcon_port(address: IpAddr, index: u32) -> SocketAddr {
     }
 }
 
-fn clock() -> Picoseconds {
+fn clock(of: libc::clockid_t) -> Picoseconds {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the timespec, which outlives the call. The monotonic clock can always be read.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    Picoseconds((now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) * 1000)
+    // SAFETY: writes the timespec, which outlives the call. Both clocks of this program can always be read.
+    unsafe { libc::clock_gettime(of, &raw mut now) };
+    picoseconds(now)
+}
+
+/// Returns a time modulo 2^64 ps: the time of day is larger, but its differences are right.
+const fn picoseconds(time: libc::timespec) -> Picoseconds {
+    let nanoseconds = (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64);
+    Picoseconds(nanoseconds.wrapping_mul(1000))
 }
 
 fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {

@@ -16,7 +16,7 @@ pub trait Wire {
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
     /// Waits for the next frame until `deadline`. Returns the frame and the time when it arrived, or `None`
-    /// at the deadline.
+    /// at the deadline. A caller that is late gets first what arrived before.
     ///
     /// # Errors
     /// If the interface fails.

@@ -3,15 +3,20 @@
 mod device;
 mod variants;
 
+use std::collections::VecDeque;
 use std::io;
 
-use device::{Broken, Device, patience, subjects};
+use device::{Broken, Device, RTO, patience, subjects};
 use falcon_conformance::{
     Check, Checked, Misfit, Role, RunError, Settings, Subject, Verdict, Wire, catalogue, run,
 };
 use transport_common::ids::{Psn, RKey};
 use transport_common::queues::AccessFlags;
 use transport_common::units::Picoseconds;
+use transport_common::wire::PacketType;
+
+/// Offset of the Falcon header in a frame of the tester.
+const FALCON: usize = 14 + 20 + 8 + 16;
 
 fn checked(broken: Broken, checks: &[Check]) -> Vec<Checked> {
     let mut all = Vec::new();
@@ -109,6 +114,54 @@ fn a_region_that_does_not_allow_everything_is_no_violation() {
     }
     let short = misfit(Broken::with_region(2048, AccessFlags::all()), |_| ());
     assert_eq!(short, Some(Misfit::Region { operation: "WRITE", rkey: RKey(1) }));
+}
+
+/// A tester that gets no CPU for a while after each EACK: until the retransmission timeout of the device is over.
+struct Busy {
+    device: Device,
+    sent_eack: bool,
+    /// What has arrived and is not taken yet.
+    arrived: VecDeque<(Picoseconds, Vec<u8>)>,
+}
+
+impl Wire for Busy {
+    fn now(&mut self) -> Picoseconds {
+        self.device.now()
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.sent_eack |= frame[FALCON + 7] >> 1 & 0xf == PacketType::Eack as u8;
+        self.device.send(frame)
+    }
+
+    fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
+        if std::mem::take(&mut self.sent_eack) {
+            let awake = self.now().after(RTO.as_picos());
+            while let Some(taken) = self.device.receive(awake)? {
+                self.arrived.push_back(taken);
+            }
+        }
+        match self.arrived.pop_front() {
+            Some(taken) => Ok(Some(taken)),
+            None => self.device.receive(deadline),
+        }
+    }
+}
+
+/// What arrives after the time of a check does not count, though the tester takes it together with the rest.
+#[test]
+fn a_tester_that_gets_no_cpu_accuses_nobody() {
+    let device = Device::new(Broken::sound());
+    let mut desk = device.desk();
+    let mut busy = Busy { device, sent_eack: false, arrived: VecDeque::new() };
+    let early = ["F-9.1.4-1", "F-9.1.4-3", "F-9.1.4-4", "F-9.2.3-8", "F-6.6.6-2"];
+    let checks: Vec<_> = catalogue().into_iter().filter(|check| early.contains(&check.clause)).collect();
+    assert!(checks.len() > early.len(), "both roles");
+    let mut all = Vec::new();
+    run(&mut busy, Some(&mut desk), &subjects(), patience(), &checks, |checked| all.push(checked))
+        .expect("it answers");
+    let wrong: Vec<_> = all.iter().filter(|checked| checked.verdict != Verdict::Pass).map(shown).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Something that is no Falcon device: it answers each frame of the tester by another frame.

@@ -27,8 +27,8 @@ fn copies(s: &mut Session<'_>, answers: &[Received], within: PicosecondSpan) -> 
     let until = s.now().after(within);
     let (mut sent, mut count) = (0, 0);
     loop {
-        let left = PicosecondSpan(until.0.saturating_sub(s.now().0));
-        let found = s.find(left, |received| answers.iter().any(|answer| is_copy(received, psn(answer))))?;
+        let found =
+            s.find_by(until, |received| answers.iter().any(|answer| is_copy(received, psn(answer))))?;
         let Some(received) = found else { return Ok((sent, count)) };
         let place = answers.iter().position(|answer| is_copy(&received, psn(answer)));
         sent |= place.map_or(0, |place| 1 << place);

@@ -58,8 +58,8 @@ fn six(s: &mut Session<'_>, operation: Operation) -> Outcome<(Vec<Received>, Pic
 fn copies(s: &mut Session<'_>, requests: &[Received], until: Picoseconds) -> Outcome<(u64, usize)> {
     let (mut sent, mut count) = (0, 0);
     loop {
-        let left = PicosecondSpan(until.0.saturating_sub(s.now().0));
-        let found = s.find(left, |received| requests.iter().any(|request| request.same_place(received)))?;
+        let found =
+            s.find_by(until, |received| requests.iter().any(|request| request.same_place(received)))?;
         let Some(received) = found else { return Ok((sent, count)) };
         let place = requests.iter().position(|request| request.same_place(&received));
         sent |= place.map_or(0, |place| 1 << place);
