@@ -141,6 +141,31 @@ impl NodeProcess {
         Self::up(host, directory, name, &[&place, options].concat())
     }
 
+    /// Like [`on`](Self::on), with no other capabilities than these, of `setpriv`.
+    ///
+    /// # Errors
+    /// As [`up`](Self::up).
+    pub fn limited(
+        host: &Host,
+        directory: &Path,
+        name: &str,
+        capabilities: &str,
+        options: &[&str],
+    ) -> Result<Self> {
+        let address = host.ipv4.to_string();
+        let place = ["--interface", Host::INTERFACE, "--address", &address];
+        let command = |socket: &Path| {
+            let node = up(socket, &[&place, options].concat());
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--bounding-set", capabilities, "--no-new-privs"])
+                .arg(node.get_program())
+                .args(node.get_args());
+            command
+        };
+        Self::spawn(host, directory, name, command)?.answering()
+    }
+
     /// Runs a program that serves a node, started as `program FILE SOCKET`, in a host, and waits until the node
     /// answers.
     ///

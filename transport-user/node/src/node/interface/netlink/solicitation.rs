@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+use tracing::warn;
 
 use crate::common::mutex::lock;
 
@@ -42,7 +43,11 @@ pub(super) struct Solicitation {
 impl Solicitation {
     /// Opens the sockets in the calling thread's network namespace.
     pub(super) fn open() -> Self {
-        Self { arp: arp().ok(), discovery: discovery().ok(), asked: Mutex::default() }
+        Self {
+            arp: or_warn(arp(), "ARP"),
+            discovery: or_warn(discovery(), "IPv6 neighbour discovery"),
+            asked: Mutex::default(),
+        }
     }
 
     /// Asks for the MAC address of a next hop of the interface with `index`, unless it was asked for a moment ago.
@@ -75,6 +80,16 @@ impl Solicitation {
         asked.insert(hop, now);
         true
     }
+}
+
+/// Says what does not work without the socket.
+fn or_warn(socket: io::Result<Socket>, protocol: &str) -> Option<Socket> {
+    let text = "a router that fails over without a word is noticed only when the kernel notices it";
+    socket
+        .inspect_err(|error| {
+            warn!("cannot ask for next hops by {protocol}: {error} (CAP_NET_RAW is needed); {text}")
+        })
+        .ok()
 }
 
 fn arp() -> io::Result<Socket> {
