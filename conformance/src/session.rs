@@ -119,9 +119,11 @@ impl<'w> Session<'w> {
         self.wire.now()
     }
 
-    /// Takes the packets that were sent and received since the last call.
+    /// Takes the packets that were sent and received since the last call, in the order of their times.
     pub fn take_log(&mut self) -> Vec<Logged> {
-        std::mem::take(&mut self.log)
+        let mut log = std::mem::take(&mut self.log);
+        log.sort_by_key(|logged| logged.at.0);
+        log
     }
 
     /// Returns the numbers of the next packets.

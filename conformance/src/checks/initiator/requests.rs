@@ -101,8 +101,8 @@ impl Burst {
         while let Some(packet) = self.next(s, patience)? {
             // The commands that submit the operations do not all run at once: a machine on which the packets come
             // slowly gets more time for the next.
-            let slowness = packet.at.since(self.at);
-            patience = PicosecondSpan((s.patience.silence.0 * 2).max(slowness.0 * 2));
+            let slowness = packet.at.0.saturating_sub(self.at.0);
+            patience = PicosecondSpan((s.patience.silence.0 * 2).max(slowness * 2));
         }
         Ok(self.packets.len() - before)
     }
