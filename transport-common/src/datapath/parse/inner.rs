@@ -1,7 +1,7 @@
 //! The second stage of parsing: what is in an opened packet.
 
 use super::open::Opened;
-use super::{CONGESTION_EXPERIENCED, Parsed, counter_of, words};
+use super::parsed::{CONGESTION_EXPERIENCED, Parsed, counter_of, words};
 use crate::bitmap::Bitmap128;
 use crate::datapath::Scratch;
 use crate::ids::Psn;

@@ -1,6 +1,6 @@
 //! Between the two stages of parsing: a packet is opened.
 
-use super::Parsed;
+use super::parsed::Parsed;
 use crate::counters::Counter;
 use crate::wire::psp::PLAINTEXT_VERSION;
 

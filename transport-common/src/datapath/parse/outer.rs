@@ -1,7 +1,7 @@
 //! The first stage of parsing: the headers that are not encrypted, up to PSP's.
 
 use super::open::Sealed;
-use super::{CONGESTION_EXPERIENCED, Parsed, counter_of, mac_word, words};
+use super::parsed::{CONGESTION_EXPERIENCED, Parsed, counter_of, mac_word, words};
 use crate::counters::Counter;
 use crate::datapath::{Platform, Scratch};
 use crate::wire::checksum::{checksum_holds, pseudo_header_v4, pseudo_header_v6, sum_length};
