@@ -120,8 +120,8 @@ impl PacketSocket {
         done == 0 && name.starts_with(b"veth\0")
     }
 
-    /// Takes a frame that has arrived, and the time when it did. The kernel removes a VLAN tag before a socket receives the frame; it is put
-    /// back.
+    /// Takes a frame that has arrived, and the time when it did. The kernel removes a VLAN tag before a socket receives
+    /// the frame; it is put back.
     fn take(&self) -> io::Result<(Picoseconds, Vec<u8>)> {
         let mut frame = vec![0; LARGEST];
         let mut vector = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };

@@ -1,56 +1,93 @@
-//! A node with the capabilities that the service's unit gives it.
+//! The notices that a node sends to its service manager.
 
-use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use tiercel_tests::checks::pattern;
-use tiercel_tests::cli::NodeProcess;
-use tiercel_tests::{Pair, need_root};
+use tiercel_tests::checks::PATIENCE;
+use tiercel_tests::cli::program;
+use tiercel_tests::{Host, Pair, need_root};
 
-/// What a node says that cannot ask for the address of a next hop.
-const CANNOT_ASK: &str = "cannot ask for next hops by ARP: ";
-
-/// Returns a setting of the unit.
-fn setting(key: &str) -> Result<String> {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/dist/tiercel@.service");
-    let unit = fs::read_to_string(unit)?;
-    let value = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-    Ok(value.with_context(|| format!("the unit has no {key}"))?.to_owned())
+/// A node, and the socket on which its service manager would receive notices.
+struct Service {
+    node: Child,
+    notices: UnixDatagram,
+    directory: TempDir,
 }
 
-/// Returns capabilities as `setpriv` names them.
-fn bounding_set(capabilities: &str) -> String {
-    let names = capabilities.split_whitespace().filter_map(|name| name.strip_prefix("CAP_"));
-    names.fold("-all".to_owned(), |all, name| format!("{all},+{}", name.to_lowercase()))
+impl Service {
+    fn start(host: &Host, address: &str) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let notices = UnixDatagram::bind(directory.path().join("notify"))?;
+        notices.set_read_timeout(Some(PATIENCE))?;
+        let mut command = Command::new(program());
+        command.arg("--socket").arg(directory.path().join("control"));
+        command.args(["up", "--interface", Host::INTERFACE, "--address", address]);
+        command.env("NOTIFY_SOCKET", directory.path().join("notify"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { node: host.spawn(command)?, notices, directory })
+    }
+
+    /// Waits for the next notice and returns it.
+    fn notice(&self) -> Result<String> {
+        let mut buffer = [0; 4096];
+        let length = self.notices.recv(&mut buffer).context("no notice came")?;
+        Ok(String::from_utf8(buffer[..length].to_vec())?)
+    }
+
+    /// Returns whether there is an unread notice.
+    fn has_notice(&self) -> Result<bool> {
+        self.notices.set_nonblocking(true)?;
+        Ok(self.notices.recv(&mut [0]).is_ok())
+    }
 }
 
-/// The unit gives what a node needs: it runs, connects and copies, and can ask for next hops. A node with less says what
-/// it cannot do.
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended already, which is what is wanted.
+        let _ = self.node.kill();
+        let _ = self.node.wait();
+    }
+}
+
+/// Runs a command against a control socket and returns its exit code.
+fn tiercel(socket: &Path, command: &str) -> Result<Option<i32>> {
+    let mut tiercel = Command::new(program());
+    tiercel.arg("--socket").arg(socket).arg(command).stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(tiercel.stderr(Stdio::null()).status()?.code())
+}
+
 #[test]
 #[ignore = "needs root: cargo xtask test"]
-fn the_unit_gives_a_node_what_it_needs() -> Result<()> {
+fn a_node_is_ready_when_it_serves_and_says_that_it_stops() -> Result<()> {
     need_root();
-    let families = setting("RestrictAddressFamilies")?;
-    for needed in ["AF_UNIX", "AF_NETLINK", "AF_INET", "AF_INET6", "AF_PACKET"] {
-        assert!(families.split_whitespace().any(|family| family == needed), "{needed}");
-    }
-    let given = setting("CapabilityBoundingSet")?;
-    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
-    let inbox = directory.path().join("inbox");
-    fs::create_dir(&inbox)?;
-    let receive = ["--receive-dir", inbox.to_str().context("a path in UTF-8")?];
-    let a = NodeProcess::limited(&pair.a, directory.path(), "a", &bounding_set(&given), &[])?;
-    let less = bounding_set(&given.replace("CAP_NET_RAW", ""));
-    let b = NodeProcess::limited(&pair.b, directory.path(), "b", &less, &receive)?;
-    assert!(!a.log().contains("cannot"), "{}", a.log());
-    assert!(b.log().contains(CANNOT_ASK) && b.log().contains("CAP_NET_RAW is needed"), "{}", b.log());
+    let pair = Pair::direct()?;
+    let mut service = Service::start(&pair.a, &pair.a.ipv4.to_string())?;
+    let ready = service.notice()?;
+    assert_eq!(ready, format!("READY=1\nSTATUS=serving {} on {}\n", Host::INTERFACE, pair.a.ipv4));
+    // The node answers at once, its XDP program is attached, and it listens for peers.
+    let socket = service.directory.path().join("control");
+    assert_eq!(tiercel(&socket, "status")?, Some(0));
+    let attached = pair.a.command("ip", ["link", "show", Host::INTERFACE])?;
+    ensure!(attached.contains("prog/xdp"), "{attached}");
+    let listening = pair.a.command("ss", ["--listening", "--tcp", "--numeric"])?;
+    ensure!(listening.contains(":4792"), "{listening}");
+    assert_eq!(tiercel(&socket, "down")?, Some(0));
+    assert_eq!(service.notice()?, "STOPPING=1\nSTATUS=going down: requested by a client\n");
+    assert_eq!(service.node.wait()?.code(), Some(0));
+    ensure!(!service.has_notice()?, "more than that is said");
+    Ok(())
+}
 
-    let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
-    let from = directory.path().join("file");
-    fs::write(&from, pattern(100_000, 3))?;
-    a.ok(&["cp", from.to_str().context("a path in UTF-8")?, &format!("{cid}:")])?;
-    assert!(fs::read(inbox.join("file"))? == pattern(100_000, 3), "other bytes arrived");
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_that_does_not_come_up_is_never_ready() -> Result<()> {
+    need_root();
+    let pair = Pair::direct()?;
+    let mut service = Service::start(&pair.a, "10.7.99.99")?;
+    assert_ne!(service.node.wait()?.code(), Some(0));
+    ensure!(!service.has_notice()?, "it said that it is ready");
     Ok(())
 }
