@@ -3,18 +3,21 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result};
-use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
+use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, RingBuf, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use bpf_call::Banks;
-use tiercel_node::programs::{ENGINE, EXCHANGE, REDELIVER, WIRE};
+use tiercel_node::programs::{ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
+use trace_replay::RecordedRun;
 use transport_common::connection::{Endpoint, Snapshot};
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::Direction;
 use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, QueuePair, REGIONS, Region};
 use transport_common::shard::NodePage;
+use transport_common::tape::Tag;
 use transport_common::timing_wheel::TimingWheel;
+use transport_common::units::Picoseconds;
 
 use super::mapping::{self, Mapping};
 
@@ -84,7 +87,10 @@ pub struct Kernel {
     wheel: Array<MapData, WheelWords>,
     /// `struct xdp_md` of frames that the wire program receives.
     context: [u8; 24],
-    _programs: ProgramArray<MapData>,
+    programs: ProgramArray<MapData>,
+    trace: RingBuf<MapData>,
+    /// Whether the recording programs are loaded, and whether they run in place of the plain ones.
+    recording: (bool, bool),
     _port: DevMap<MapData>,
     object: Ebpf,
 }
@@ -146,7 +152,9 @@ impl Kernel {
             exchange: Mapping::new(&mut object, "EXCHANGE", 1)?,
             wheel: take(&mut object, "WHEEL")?,
             context,
-            _programs: programs,
+            programs,
+            trace: take(&mut object, "TRACE")?,
+            recording: (false, false),
             _port: port,
             object,
         };
@@ -173,10 +181,11 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses to run it.
     pub fn run(&mut self, which: Program, frame: &[u8]) -> Result<Outcome> {
+        let [wire, engine, redeliver] = if self.recording.1 { RECORDING } else { PLAIN };
         let name = match which {
-            Program::Wire => WIRE,
-            Program::Engine => ENGINE,
-            Program::Redeliver => REDELIVER,
+            Program::Wire => wire,
+            Program::Engine => engine,
+            Program::Redeliver => redeliver,
             Program::Exchange => EXCHANGE,
         };
         let mut out = vec![0; LONGEST_FRAME];
@@ -198,6 +207,46 @@ impl Kernel {
         let after = nanos();
         out.truncate(result.data_size_out as usize);
         Ok(Outcome { action: result.return_value, frame: out, clock: (before, after) })
+    }
+
+    /// Runs the programs that record in place of the plain ones from now on, or the plain ones again.
+    ///
+    /// # Errors
+    /// If the kernel refuses a program.
+    pub fn record(&mut self, records: bool) -> Result<()> {
+        let Self { object, programs, recording, .. } = self;
+        if records && !recording.0 {
+            for name in RECORDING {
+                program(object, name)?.load().with_context(|| format!("load {name}"))?;
+            }
+            recording.0 = true;
+        }
+        let names = if records { RECORDING } else { PLAIN };
+        for (place, name) in names[1..].iter().enumerate() {
+            programs.set(place as u32, program(object, name)?.fd()?, 0)?;
+        }
+        recording.1 = records;
+        Ok(())
+    }
+
+    /// Returns what is on the tapes of the runs since the last call: all clock readings, in order, and the number of steps of
+    /// connections. Only recorded runs count steps in the connection.
+    ///
+    /// # Errors
+    /// If a tape cannot be read.
+    pub fn taped(&mut self) -> Result<(Vec<Picoseconds>, u64)> {
+        let (mut readings, mut steps) = (Vec::new(), 0);
+        while let Some(tape) = self.trace.next() {
+            let run = RecordedRun::from_bytes(&tape)?;
+            steps += run.steps.len() as u64;
+            for note in run.notes() {
+                let note = note?;
+                if note.tag == Tag::Now {
+                    readings.push(Picoseconds(note.wide(0)));
+                }
+            }
+        }
+        Ok((readings, steps))
     }
 
     /// Returns the context and tables of `slot`.
