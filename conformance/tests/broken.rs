@@ -12,7 +12,7 @@ use falcon_conformance::{
 };
 use transport_common::ids::{Psn, RKey};
 use transport_common::queues::AccessFlags;
-use transport_common::units::Picoseconds;
+use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::PacketType;
 
 /// Offset of the Falcon header in a frame of the tester.
@@ -162,6 +162,67 @@ fn a_tester_that_gets_no_cpu_accuses_nobody() {
         .expect("it answers");
     let wrong: Vec<_> = all.iter().filter(|checked| checked.verdict != Verdict::Pass).map(shown).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A tester that is stopped for a while after some of its EACKs.
+struct Stopped {
+    device: Device,
+    /// EACKs after which it is stopped.
+    stops: usize,
+    arrived: VecDeque<(Picoseconds, Vec<u8>)>,
+}
+
+impl Wire for Stopped {
+    fn now(&mut self) -> Picoseconds {
+        self.device.now()
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.device.send(frame)?;
+        let is_eack = frame[FALCON + 7] >> 1 & 0xf == PacketType::Eack as u8;
+        if is_eack && self.stops > 0 {
+            self.stops -= 1;
+            let awake = self.now().after(PicosecondSpan(RTO.as_picos().0 / 8));
+            while let Some(taken) = self.device.receive(awake)? {
+                self.arrived.push_back(taken);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
+        match self.arrived.pop_front() {
+            Some(taken) => Ok(Some(taken)),
+            None => self.device.receive(deadline),
+        }
+    }
+}
+
+/// F-9.1.4-2: a device may send a copy for each of two EACKs that are more than a round trip apart. So a tester that is always
+/// stopped between them cannot tell a device that breaks the clause; one that is stopped sometimes can.
+#[test]
+fn a_tester_that_is_stopped_between_two_eacks_accuses_nobody() {
+    let verdict = |check: Check, broken: Broken, stops: usize| {
+        let device = Device::new(broken);
+        let mut desk = device.desk();
+        let mut stopped = Stopped { device, stops, arrived: VecDeque::new() };
+        let mut verdict = None;
+        run(&mut stopped, Some(&mut desk), &subjects(), patience(), &[check], |checked| {
+            verdict = Some(checked.verdict);
+        })
+        .expect("it answers");
+        verdict.expect("one check")
+    };
+    let checks: Vec<_> = catalogue().into_iter().filter(|check| check.clause == "F-9.1.4-2").collect();
+    assert_eq!(checks.len(), 2, "both roles");
+    for check in checks {
+        let broken = || variants::breaking(&check).expect("a device breaks it");
+        let always = verdict(check, broken(), usize::MAX);
+        assert!(matches!(always, Verdict::Skipped { .. }), "{}: {always:?}", check.role);
+        let sometimes = verdict(check, broken(), 4);
+        assert!(matches!(sometimes, Verdict::Fail { .. }), "{}: {sometimes:?}", check.role);
+        assert_eq!(verdict(check, Broken::sound(), 4), Verdict::Pass, "{}", check.role);
+    }
 }
 
 /// Something that is no Falcon device: it answers each frame of the tester by another frame.
