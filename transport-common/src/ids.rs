@@ -91,6 +91,44 @@ impl Cid {
     pub const MAX: u32 = 0x00ff_ffff;
 }
 
+/// Number of a receive cell of a node, from 1 on. Zeroed memory names no cell. It has 32 bits wherever it is kept, so that a
+/// node may have more cells than 16 bits can name.
+///
+/// ```
+/// use transport_common::ids::CellId;
+///
+/// let third = CellId::at(2);
+/// assert_eq!((third, third.index()), (CellId(3), 2));
+/// assert!(CellId::default().is_none());
+/// assert_eq!(CellId::NONE.index(), u32::MAX, "no table has this entry");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct CellId(pub u32);
+
+impl CellId {
+    /// No cell.
+    pub const NONE: Self = Self(0);
+
+    /// Returns the cell with this index in the table of cells.
+    #[inline(always)]
+    pub const fn at(index: u32) -> Self {
+        Self(index.wrapping_add(1))
+    }
+
+    /// Returns the index in the table of cells. For [`Self::NONE`] this is one that no table has: `u32::MAX`.
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.0.wrapping_sub(1)
+    }
+
+    /// Returns whether it names no cell.
+    #[inline(always)]
+    pub const fn is_none(self) -> bool {
+        self.0 == Self::NONE.0
+    }
+}
+
 /// PSP security parameters index; 0 means not configured (F-9.2.2.3-8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]

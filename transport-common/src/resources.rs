@@ -5,10 +5,17 @@ use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a receive cell: the payload of one packet.
 pub const CELL_BYTES: usize = 4096;
-/// Receive cells of a node. Their numbers start at 1, see [`NO_CELL`](crate::transaction::NO_CELL).
+/// Receive cells of a node. [`CellId`](crate::ids::CellId) has their numbers.
 pub const CELLS: usize = 2048;
 /// Number of requests that a connection may hold: its share of the packet pool (10.2).
 const PACKET_POOL: u32 = DATA_WINDOW;
+const _: () = {
+    assert!(
+        CELLS <= u16::MAX as usize,
+        "`full_buffer_pool` has 16 bits, here and in the parameters: give it 32"
+    );
+    assert!(CELLS < u32::MAX as usize, "`CellId` has 32 bits");
+};
 /// Number of occupancy levels (F-10.2-3).
 const LEVELS: u32 = 32;
 /// Value of an average without a sample.

@@ -11,6 +11,7 @@ use transport_common::connection::Snapshot;
 use transport_common::counters::Counter;
 use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
+use transport_common::ids::CellId;
 use transport_common::queues::{
     BANK_BYTES, BANK_GUARD, CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, DEFAULT_BANKS, NodeConfig,
     QueuePair, REGIONS as REGION_COUNT, Region,
@@ -51,7 +52,7 @@ static NODE: Array<NodePage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT as u32, 0);
 /// Numbers of free receive cells, from 1 on; filled by the loader.
 #[map]
-static CELL_STACK: Stack<u32> = Stack::with_max_entries(CELL_COUNT as u32, 0);
+static CELL_STACK: Stack<CellId> = Stack::with_max_entries(CELL_COUNT as u32, 0);
 /// Receive cells. Number n is at index n - 1.
 #[map]
 pub(crate) static CELLS: Array<[u8; CELL_BYTES]> = Array::with_max_entries(CELL_COUNT as u32, 0);
@@ -247,12 +248,12 @@ impl Parts for Shard {
     }
 
     #[inline(always)]
-    fn take_cell(&mut self) -> Option<u32> {
+    fn take_cell(&mut self) -> Option<CellId> {
         CELL_STACK.pop().ok().flatten()
     }
 
     #[inline(always)]
-    fn put_cell(&mut self, cell: u32) -> bool {
+    fn put_cell(&mut self, cell: CellId) -> bool {
         CELL_STACK.push(cell, 0).is_ok()
     }
 

@@ -22,12 +22,12 @@ use transport_common::datapath::{
     self, Atomic, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS,
     MAX_SUMMED_HEADERS, MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
-use transport_common::ids::WorkPosition;
+use transport_common::ids::{CellId, WorkPosition};
 use transport_common::queues::{QueuePair, REGIONS, Region};
 use transport_common::shard::Parts;
 use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::transaction::{Initiator, NO_CELL};
+use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::{opaque, walked_once};
 
@@ -172,12 +172,11 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
 
     /// Copies from the frame to a cell.
     #[inline(always)]
-    fn fill_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+    fn fill_cell(&mut self, offset: u32, cell: CellId, length: u32) -> bool {
         if length == 0 {
             return true;
         }
-        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell.wrapping_sub(1)), Self::length(length))
-        else {
+        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell.index()), Self::length(length)) else {
             return false;
         };
         self.load(offset, to.cast(), length)
@@ -421,31 +420,29 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
 
 impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
     #[inline(always)]
-    fn frame_to_cell(&mut self, offset: u32, length: u32) -> u32 {
+    fn frame_to_cell(&mut self, offset: u32, length: u32) -> CellId {
         let cell = maps::Shard.allocate_cell();
-        if cell == NO_CELL || self.fill_cell(offset, cell, length) {
+        if cell.is_none() || self.fill_cell(offset, cell, length) {
             return cell;
         }
         maps::Shard.free_cell(cell);
-        NO_CELL
+        CellId::NONE
     }
 
     #[inline(always)]
-    fn free_cell(&mut self, cell: u32) {
+    fn free_cell(&mut self, cell: CellId) {
         maps::Shard.free_cell(cell);
     }
 
     #[inline(always)]
-    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+    fn cell_to_frame(&mut self, cell: CellId, length: u32) -> bool {
         if !self.resize(if length < MIN_CELL_FRAME { MIN_CELL_FRAME } else { length }) {
             return false;
         }
         if length == 0 {
             return true;
         }
-        let (Some(from), Some(length)) =
-            (maps::CELLS.get_ptr_mut(cell.wrapping_sub(1)), Self::length(length))
-        else {
+        let (Some(from), Some(length)) = (maps::CELLS.get_ptr_mut(cell.index()), Self::length(length)) else {
             return false;
         };
         self.store(0, from.cast(), length)

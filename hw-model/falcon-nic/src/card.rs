@@ -6,7 +6,7 @@ use transport_common::connection::Whole;
 use transport_common::datapath::{
     Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
-use transport_common::transaction::NO_CELL;
+use transport_common::ids::CellId;
 use transport_common::units::Picoseconds;
 use transport_common::wire::cursor::Cursor as _;
 
@@ -183,10 +183,10 @@ impl<B: Backend> Card<'_, B> {
         }
     }
 
-    fn fill_cell(&mut self, offset: u32, length: u32) -> u32 {
+    fn fill_cell(&mut self, offset: u32, length: u32) -> CellId {
         self.ask(Request::CellList);
         let cell = self.inner.frame_to_cell(offset, length);
-        if cell != NO_CELL {
+        if !cell.is_none() {
             self.ask(Request::MoveCell { bytes: length });
         }
         cell

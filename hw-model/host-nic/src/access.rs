@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use transport_common::connection::Snapshot;
 use transport_common::counters::Counter;
+use transport_common::ids::CellId;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::shard::{NodePage, Parts, Scheduler, Wheel};
 use transport_common::units::Picoseconds;
@@ -73,12 +74,12 @@ impl HostNic {
     }
 
     /// Returns the contents of a receive cell.
-    pub fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
+    pub fn cell(&self, cell: CellId) -> Option<&[u8; CELL_BYTES]> {
         self.card.cell(cell)
     }
 
     /// Returns the free receive cells. The last one is taken next.
-    pub fn free_cells(&self) -> &[u32] {
+    pub fn free_cells(&self) -> &[CellId] {
         self.card.shard.free_cells()
     }
 
@@ -116,7 +117,7 @@ impl HostNic {
     }
 
     /// Returns the contents of a receive cell for changes.
-    pub fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
+    pub fn cell_mut(&mut self, cell: CellId) -> Option<&mut [u8; CELL_BYTES]> {
         self.card.cell_mut(cell)
     }
 
@@ -124,7 +125,7 @@ impl HostNic {
     ///
     /// # Panics
     /// Panics if the list is longer than the card has cells.
-    pub fn set_free_cells(&mut self, cells: &[u32]) {
+    pub fn set_free_cells(&mut self, cells: &[CellId]) {
         self.card.shard.set_free_cells(cells);
     }
 

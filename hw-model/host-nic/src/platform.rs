@@ -13,11 +13,10 @@ use transport_common::datapath::{
     self, Atomic, Cells, CongestionQueues, Frames, HEADER_BYTES, Host, MAX_COPY, MAX_FRAME_BYTES,
     MAX_HEADERS, MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
 };
-use transport_common::ids::{Cid, Rsn};
+use transport_common::ids::{CellId, Cid, Rsn};
 use transport_common::queues::{CELL_BYTES, DEFAULT_MEMORY, NodeConfig, REGIONS, Region};
 use transport_common::shard::{Parts, Shard};
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
@@ -39,7 +38,7 @@ pub struct HostMemory {
     /// Bytes of the memory that the datapath cannot access.
     pub(super) lost: Range<u64>,
     pub(super) regions: [Region; REGIONS],
-    /// The receive cells. Cell n is at index n - 1, because 0 means no cell.
+    /// The receive cells. [`CellId::index`] is the index of a cell.
     pub(super) cells: Box<[[u8; CELL_BYTES]]>,
     /// Doorbells, timing wheel, and the numbers of the free cells.
     pub(super) shard: Box<Shard>,
@@ -91,13 +90,13 @@ impl HostMemory {
     }
 
     /// Returns a receive cell.
-    pub(super) fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
-        self.cells.get(cell.checked_sub(1)? as usize)
+    pub(super) fn cell(&self, cell: CellId) -> Option<&[u8; CELL_BYTES]> {
+        self.cells.get(cell.index() as usize)
     }
 
     /// Returns a receive cell for changes.
-    pub(super) fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
-        self.cells.get_mut(cell.checked_sub(1)? as usize)
+    pub(super) fn cell_mut(&mut self, cell: CellId) -> Option<&mut [u8; CELL_BYTES]> {
+        self.cells.get_mut(cell.index() as usize)
     }
 
     /// Resets the queues of a slot for the connection with the local CID `cid`, whose first RSN is `first`. Nothing of an
@@ -184,7 +183,7 @@ impl HostPlatform<'_> {
     }
 
     /// Copies from the frame to a cell.
-    fn fill_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+    fn fill_cell(&mut self, offset: u32, cell: CellId, length: u32) -> bool {
         if length == 0 {
             return true;
         }
@@ -305,20 +304,20 @@ impl Memory for HostPlatform<'_> {
 }
 
 impl Cells for HostPlatform<'_> {
-    fn frame_to_cell(&mut self, offset: u32, length: u32) -> u32 {
+    fn frame_to_cell(&mut self, offset: u32, length: u32) -> CellId {
         let cell = self.card.shard.allocate_cell();
-        if cell == NO_CELL || self.fill_cell(offset, cell, length) {
+        if cell.is_none() || self.fill_cell(offset, cell, length) {
             return cell;
         }
         self.card.shard.free_cell(cell);
-        NO_CELL
+        CellId::NONE
     }
 
-    fn free_cell(&mut self, cell: u32) {
+    fn free_cell(&mut self, cell: CellId) {
         self.card.shard.free_cell(cell);
     }
 
-    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+    fn cell_to_frame(&mut self, cell: CellId, length: u32) -> bool {
         if !self.resize(length.max(MIN_CELL_FRAME)) {
             return false;
         }

@@ -184,6 +184,7 @@ mod by_hand {
     use transport_common::congestion::entry::Entry as CongestionEntry;
     use transport_common::congestion::event::Event;
     use transport_common::datapath::{MIN_CELL_FRAME, Scratch};
+    use transport_common::ids::CellId;
     use transport_common::tape::{KEPT_HEADER, PREFIX_BYTES, Tag};
 
     use super::{Difference, PrefixCursor, Replayed, high, low};
@@ -231,8 +232,8 @@ mod by_hand {
         done
     }
 
-    pub(super) fn cell_to_frame(r: &mut Replayed, cell: u32, length: u32) -> bool {
-        let answer = r.player.borrow_mut().ask(Tag::CellToFrame, &[cell, length]);
+    pub(super) fn cell_to_frame(r: &mut Replayed, cell: CellId, length: u32) -> bool {
+        let answer = r.player.borrow_mut().ask(Tag::CellToFrame, &[cell.0, length]);
         let done = answer.is_some_and(|answer| answer.short != 0);
         if done {
             r.frame_length = length.max(MIN_CELL_FRAME);

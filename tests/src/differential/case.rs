@@ -2,6 +2,7 @@
 
 use host_nic::HostNic;
 use transport_common::connection::Snapshot;
+use transport_common::ids::CellId;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
@@ -36,7 +37,7 @@ pub struct Case {
     /// The node's regions.
     pub regions: Box<[Region; REGIONS]>,
     /// Cells that hold requests, and their contents.
-    pub cells: Vec<(u32, Box<[u8; CELL_BYTES]>)>,
+    pub cells: Vec<(CellId, Box<[u8; CELL_BYTES]>)>,
     /// The event.
     pub stimulus: Stimulus,
 }
@@ -79,7 +80,7 @@ impl Case {
             .filter(|request| matches!(request.state, RequestState::Held | RequestState::Rnr));
         // The next in order is first, because a service by the engine may take it out.
         let mut cells: Vec<_> = held
-            .map(|request| (request.rsn.distance_from(entry.connection.target.nrsn), u32::from(request.cell)))
+            .map(|request| (request.rsn.distance_from(entry.connection.target.nrsn), request.cell))
             .collect();
         cells.sort_unstable();
         let contents =

@@ -11,6 +11,7 @@ use rand::seq::SliceRandom;
 use transport_common::connection::Snapshot;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
+use transport_common::ids::CellId;
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig};
 use transport_common::shard::READY_WORDS;
 use transport_common::timing_wheel::{TimingWheel, WheelTick};
@@ -362,12 +363,12 @@ impl Harness {
         let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;
         for (old, new) in case.entry.tables.requests.iter().zip(&after.tables.requests) {
             if is_held(new.state) && (!is_held(old.state) || old.cell != new.cell) {
-                let (cell, length) = (u32::from(new.cell), usize::from(new.length).min(4096));
+                let (cell, length) = (new.cell, usize::from(new.length).min(4096));
                 let same = self.host.cell(cell).is_some_and(|own| {
                     self.kernel.cell(cell).is_ok_and(|kernel| own[..length] == kernel[..length])
                 });
                 if !same {
-                    differences.push(format!("  contents of cell {cell}"));
+                    differences.push(format!("  contents of cell {}", cell.0));
                 }
             }
         }
@@ -379,7 +380,7 @@ impl Harness {
         let differs =
             self.kernel.memory().iter().zip(self.host.memory()).position(|(kernel, host)| kernel != host);
         ensure!(differs.is_none(), "memory differs at offset {differs:?}");
-        let mut cells: Vec<u32> = (1..=CELLS as u32).collect();
+        let mut cells: Vec<CellId> = (0..CELLS as u32).map(CellId::at).collect();
         cells.shuffle(rng);
         cells.truncate(rng.random_range(0..=CELLS));
         let free = self.kernel.set_free_cells(&cells)?;

@@ -13,6 +13,7 @@ use transport_common::connection::{Endpoint, Snapshot};
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
 use transport_common::datapath::exchange::Direction;
+use transport_common::ids::CellId;
 use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, NodeConfig, QueuePair, REGIONS, Region};
 use transport_common::shard::NodePage;
 use transport_common::tape::Tag;
@@ -158,7 +159,7 @@ impl Kernel {
             _port: port,
             object,
         };
-        kernel.set_free_cells(&(1..=CELLS as u32).collect::<Vec<_>>())?;
+        kernel.set_free_cells(&(0..CELLS as u32).map(CellId::at).collect::<Vec<_>>())?;
         Ok(kernel)
     }
 
@@ -336,18 +337,16 @@ impl Kernel {
     ///
     /// # Errors
     /// If the map cannot be read.
-    pub fn cell(&self, cell: u32) -> Result<[u8; CELL_BYTES]> {
-        let index = cell.checked_sub(1).context("0 is no receive cell")?;
-        Ok(self.cells.get(&index, 0)?)
+    pub fn cell(&self, cell: CellId) -> Result<[u8; CELL_BYTES]> {
+        Ok(self.cells.get(&cell.index(), 0)?)
     }
 
     /// Replaces the contents of a receive cell.
     ///
     /// # Errors
     /// If the map cannot be written.
-    pub fn set_cell(&mut self, cell: u32, bytes: &[u8; CELL_BYTES]) -> Result<()> {
-        let index = cell.checked_sub(1).context("0 is no receive cell")?;
-        Ok(self.cells.set(index, bytes, 0)?)
+    pub fn set_cell(&mut self, cell: CellId, bytes: &[u8; CELL_BYTES]) -> Result<()> {
+        Ok(self.cells.set(cell.index(), bytes, 0)?)
     }
 
     /// Replaces the free receive cells; the last one is taken next. Returns the previous free cells in the same
@@ -355,11 +354,11 @@ impl Kernel {
     ///
     /// # Errors
     /// If the map cannot be written.
-    pub fn set_free_cells(&mut self, cells: &[u32]) -> Result<Vec<u32>> {
-        let mut free: Vec<u32> = core::iter::from_fn(|| self.free_cells.pop(0).ok()).collect();
+    pub fn set_free_cells(&mut self, cells: &[CellId]) -> Result<Vec<CellId>> {
+        let mut free: Vec<CellId> = core::iter::from_fn(|| self.free_cells.pop(0).ok().map(CellId)).collect();
         free.reverse();
         for cell in cells {
-            self.free_cells.push(cell, 0)?;
+            self.free_cells.push(cell.0, 0)?;
         }
         self.node().cells_in_use.store((CELLS - cells.len()) as u64, Relaxed);
         Ok(free)

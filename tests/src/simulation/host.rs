@@ -13,7 +13,7 @@ use transport_common::congestion::event::Event;
 use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
-use transport_common::ids::Cid;
+use transport_common::ids::{CellId, Cid};
 use transport_common::queues::slot_of;
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
@@ -77,14 +77,14 @@ pub(super) struct Host {
     /// Runs of the datapath that are not over.
     runs: Vec<Run>,
     /// Receive cells that something else has for a time.
-    withheld: Vec<u32>,
+    withheld: Vec<CellId>,
     spares: Spares,
     cpus: usize,
     engines: usize,
     /// Number of services of the engine.
     services: u64,
     /// The cells of held requests, by slot.
-    held: BTreeMap<usize, Vec<u16>>,
+    held: BTreeMap<usize, Vec<CellId>>,
     /// Their number.
     held_cells: usize,
     /// Why its connections send packets again, by slot.
@@ -496,7 +496,7 @@ impl Host {
             known.truncate(number);
         }
         if changed {
-            let mut held: Vec<u16> = self.held.values().flatten().copied().collect();
+            let mut held: Vec<CellId> = self.held.values().flatten().copied().collect();
             held.sort_unstable();
             assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
             self.held_cells = held.len();

@@ -5,9 +5,9 @@ mod tests;
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{Connection, RESPONSES, Snapshot, State, TRANSACTIONS, Tables};
-use transport_common::ids::Rsn;
+use transport_common::ids::{CellId, Rsn};
 use transport_common::packet_delivery::{PacketFlags, ReceiveWindow, TransmitWindow, TxPacket, Window};
-use transport_common::transaction::{NO_CELL, PULL_CREDITS, RequestState, ResponseState, TransactionState};
+use transport_common::transaction::{PULL_CREDITS, RequestState, ResponseState, TransactionState};
 use transport_common::units::Deadline;
 use transport_common::wire::PacketType;
 
@@ -169,7 +169,7 @@ fn requests(c: &Connection, tables: &Tables) {
             RequestState::Held | RequestState::Rnr => {
                 held += 1;
                 any_in_rnr |= request.state == RequestState::Rnr;
-                assert!(request.cell as u32 != NO_CELL, "key {key}: held where?");
+                assert!(!request.cell.is_none(), "key {key}: held where?");
                 let waits = if ordered {
                     c.target.rnr == 1 + u8::from(pull) && request.rsn == c.target.nrsn
                 } else if pull {
@@ -187,7 +187,7 @@ fn requests(c: &Connection, tables: &Tables) {
                 );
             }
             RequestState::Errored => {
-                assert_eq!(request.cell as u32, NO_CELL, "key {key}: an error keeps no cell")
+                assert_eq!(request.cell, CellId::NONE, "key {key}: an error keeps no cell")
             }
         }
         let ahead = request.rsn.distance_from(c.target.nrsn);

@@ -4,12 +4,12 @@ use super::application::Application;
 use super::outgoing::{Receiver, Refusal, mark_received};
 use super::{Flow, Parts, Report, Service, Statistics, Step, TRANSACTIONS, Work, WorkKind};
 use crate::counters::Counter;
-use crate::ids::{Psn, Rsn};
+use crate::ids::{CellId, Psn, Rsn};
 use crate::packet_delivery::{NackState, PacketDelivery, Window};
 use crate::queues::Queues;
 use crate::resources::Occupancy;
 use crate::transaction::{
-    Arrived, CompletionCode, Duplicate, Initiator, NO_CELL, RequestFlags, RequestState, Responses, Target,
+    Arrived, CompletionCode, Duplicate, Initiator, RequestFlags, RequestState, Responses, Target,
     TargetRequest, Transaction,
 };
 use crate::ulp::{
@@ -288,23 +288,21 @@ impl<'a> Requests<'a> {
         Refusal::not_ready(code)
     }
 
-    /// Records a request as held after its payload was copied into `cell`. Refuses it if no cell was free ([`NO_CELL`]).
+    /// Records a request as held after its payload was copied into `cell`. Refuses it if no cell was free.
     #[inline(always)]
     pub(super) fn held(
         &mut self,
         s: &mut Step,
         queues: &impl Queues,
-        cell: u32,
+        cell: CellId,
         now: Picoseconds,
     ) -> Option<Refusal> {
-        if cell == NO_CELL {
+        if cell.is_none() {
             // An RNR NACK already makes the peer send the packet again (D-43).
             return if s.output.packet.present == 0 { self.no_room(s, now) } else { None };
         }
         let protocol = self.flow.endpoint.protocol;
-        let foreign = (s.input.packet.protocol != protocol.number()) as u8;
-        let kept = Kept { at: now.ticks(), cell: cell as u16, foreign };
-        keep(&mut self.flow.delivery, self.target, self.requests, s, kept);
+        keep(self.flow, self.target, self.requests, s, Kept::new(now.ticks(), cell));
         self.statistics.held += 1;
         let pull = s.input.packet.kind == PacketType::PullRequest;
         self.occupancy.changed(self.target.held, s.input.cells_in_use + 1);
@@ -487,30 +485,40 @@ fn waits_for_ulp(target: &mut Target, requests: &mut Table, work: &mut Work, now
     target.rnr_code_without_cell(requests)
 }
 
-/// Where a request is kept. A BPF function takes it in one register.
+/// When a request is kept, and in which cell. A BPF function takes it in one register, and a struct of two words in two.
 #[derive(Clone, Copy)]
-struct Kept {
-    /// Now.
-    at: FalconTime,
-    /// The receive cell.
-    cell: u16,
-    /// 1: it is of a ULP that is not the connection's.
-    foreign: u8,
+struct Kept(u64);
+
+impl Kept {
+    #[inline(always)]
+    const fn new(now: FalconTime, cell: CellId) -> Self {
+        Self((now.0 as u64) << 32 | cell.0 as u64)
+    }
+
+    #[inline(always)]
+    const fn at(self) -> FalconTime {
+        FalconTime((self.0 >> 32) as u32)
+    }
+
+    #[inline(always)]
+    const fn cell(self) -> CellId {
+        CellId(self.0 as u32)
+    }
 }
 
 /// Records the request in the step's input as held, and as received.
 #[inline(never)]
-fn keep(delivery: &mut PacketDelivery, target: &mut Target, requests: &mut Table, s: &Step, kept: Kept) {
+fn keep(flow: &mut Flow, target: &mut Target, requests: &mut Table, s: &Step, kept: Kept) {
     let p = &s.input.packet;
     let pull = p.kind == PacketType::PullRequest;
     let mut flags = RequestFlags::empty();
     flags.set(RequestFlags::ACK_REQUEST, p.ack_request != 0);
     flags.set(RequestFlags::PULL, pull);
-    flags.set(RequestFlags::FOREIGN, kept.foreign != 0);
+    flags.set(RequestFlags::FOREIGN, p.protocol != flow.endpoint.protocol.number());
     let request = TargetRequest {
         rsn: Rsn(p.rsn),
         psn: Psn(p.psn),
-        cell: kept.cell,
+        cell: kept.cell(),
         length: p.payload_length as u16,
         request_length: p.request_length as u16,
         state: RequestState::Held,
@@ -519,7 +527,7 @@ fn keep(delivery: &mut PacketDelivery, target: &mut Target, requests: &mut Table
     };
     target.held(requests, s.output.work.key, request);
     let window = if pull { Window::Request } else { Window::Data };
-    mark_received(delivery, window, Psn(p.psn), p.ack_request != 0, kept.at);
+    mark_received(&mut flow.delivery, window, Psn(p.psn), p.ack_request != 0, kept.at());
 }
 
 /// Ends the current request: frees its table entry and its receive cell, if it was held.

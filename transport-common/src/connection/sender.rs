@@ -14,7 +14,7 @@ use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Cause, Delivery, DeliveryTables, PacketFlags, TxPacket, Window, packet_index};
 use crate::queues::Queues;
 use crate::resources::Occupancy;
-use crate::transaction::{CompletionCode, Initiator, Kind, NO_CELL, TRANSACTIONS, Transaction};
+use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Transaction};
 use crate::ulp::Responder;
 use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::verifier::{bounded, walked_once};
@@ -462,7 +462,7 @@ fn read_again(
 pub(super) fn reply(mut whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
     // The parts are taken where they are used: a pointer that lives longer takes a place on the stack.
-    if s.output.report.free_cell != NO_CELL {
+    if !s.output.report.free_cell.is_none() {
         let Parts { hot, cold, .. } = whole.by_ref().parts();
         cell_freed(&mut cold.occupancy, &hot.target, s);
     }

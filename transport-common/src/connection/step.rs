@@ -6,9 +6,9 @@ use crate::congestion::event::Event;
 use crate::congestion::queues::AdmissionView;
 use crate::congestion::result::Outcome;
 use crate::counters::Raised;
+use crate::ids::CellId;
 use crate::memory::Region;
 use crate::security::Tunnel;
-use crate::transaction::NO_CELL;
 use crate::ulp::{Operation, Payload, Place, Protocol, WorkRequest};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
@@ -97,8 +97,8 @@ pub struct WorkDone {
     pub denied: bool,
     /// Value that an atomic operation found.
     pub value: u64,
-    /// The receive cell that was filled, or [`NO_CELL`].
-    pub cell: u32,
+    /// The receive cell that was filled, if any.
+    pub cell: CellId,
 }
 
 /// Result of a service of a connection by the engine.
@@ -199,8 +199,8 @@ pub struct Outgoing {
 pub struct Report {
     /// Counters to raise.
     pub raised: Raised,
-    /// Receive cell to give back, or [`NO_CELL`].
-    pub free_cell: u32,
+    /// Receive cell to give back, if any.
+    pub free_cell: CellId,
     /// 1: [`Output::event`] waits for a decision.
     pub decide: u8,
     /// 1: [`Output::event`] is for the event queues.
@@ -219,7 +219,7 @@ impl Report {
     /// Returns whether there is nothing to count, to publish or to give back.
     #[inline(always)]
     pub(crate) const fn is_silent(&self) -> bool {
-        self.raised.is_empty() && (self.free_cell | self.event as u32) == 0
+        self.raised.is_empty() && (self.free_cell.0 | self.event as u32) == 0
     }
 }
 
@@ -260,7 +260,7 @@ impl Step {
         output.packet.present = 0;
         let report = &mut output.report;
         report.raised.clear();
-        report.free_cell = NO_CELL;
+        report.free_cell = CellId::NONE;
         report.decide = 0;
         report.event = 0;
         report.delays = 0;

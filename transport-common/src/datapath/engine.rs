@@ -185,7 +185,7 @@ fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held, own: Protocol) {
     input.packet.request_length = request.request_length as u32;
     input.operation.kind = OperationKind::Invalid;
     input.operation.rkey = 0;
-    if p.cell_to_frame(request.cell as u32, length) {
+    if p.cell_to_frame(request.cell, length) {
         let mut cursor = p.cursor();
         let operation = &mut input.operation;
         protocol.parse(&mut cursor, kind, length as usize, request.request_length, operation);

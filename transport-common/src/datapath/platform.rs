@@ -149,21 +149,20 @@ macro_rules! platform_calls {
 
         /// Receive cells, which hold requests until they can be delivered.
         ///
-        /// A cell is a number from 1 on. [`NO_CELL`](crate::transaction::NO_CELL) means no cell. Each cell has at most one
-        /// owner at a time.
+        /// Each cell has at most one owner at a time.
         trait Cells {
             /// Allocates a free cell and copies `length` bytes of the frame to it, up to [`MAX_COPY`]. Returns
-            /// [`NO_CELL`](crate::transaction::NO_CELL) if there is none, or if the frame has not so many bytes.
-            fn frame_to_cell(&mut self, offset: u32, length: u32) -> u32 {
+            /// [`CellId::NONE`](crate::ids::CellId::NONE) if there is none, or if the frame has not so many bytes.
+            fn frame_to_cell(&mut self, offset: u32, length: u32) -> $crate::ids::CellId {
                 FrameToCell "frame to cell" [offset, length]
             }
             /// Copies from a cell to the beginning of the frame, which then has this length, and at least
             /// [`MIN_CELL_FRAME`].
-            fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+            fn cell_to_frame(&mut self, cell: $crate::ids::CellId, length: u32) -> bool {
                 CellToFrame "cell to frame" { "Cell, length; short: whether it was done." }
             }
             /// Gives a cell back.
-            fn free_cell(&mut self, cell: u32) { FreeCell "free cell" [cell] }
+            fn free_cell(&mut self, cell: $crate::ids::CellId) { FreeCell "free cell" [cell] }
         }
 
         /// Events to congestion control in user space, its results, and histograms of delays.

@@ -4,10 +4,9 @@ use super::parse::{FALCON, PASS, parse};
 use super::{Atomic, Locked, Platform, Scratch, Verdict, emit, place};
 use crate::connection::{Step, WorkDone, WorkKind};
 use crate::counters::Counter;
-use crate::ids::Cid;
+use crate::ids::{CellId, Cid};
 use crate::memory::{ProtectionDomain, Region};
 use crate::queues::slot_of;
-use crate::transaction::NO_CELL;
 use crate::units::Picoseconds;
 
 /// Handles a frame from the network.
@@ -93,7 +92,7 @@ fn settle_report<P: Platform>(p: &mut P, s: &mut Scratch) {
         crate::verifier::bounded!();
         p.count(counter);
     }
-    if report.free_cell != NO_CELL {
+    if !report.free_cell.is_none() {
         p.free_cell(report.free_cell);
     }
     if report.event != 0 {
@@ -118,7 +117,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step, domain: ProtectionDoma
     let (input, work) = (&s.input, &s.output.work);
     let data = input.packet.payload_offset + input.operation.header as u32;
     let (offset, length) = (work.place.memory_offset, work.length);
-    let mut done = WorkDone { done: true, denied: false, value: 0, cell: NO_CELL };
+    let mut done = WorkDone { done: true, denied: false, value: 0, cell: CellId::NONE };
     match work.kind {
         WorkKind::PlaceRequest | WorkKind::PlaceResponse | WorkKind::StoreValue => {
             let to = place::of_work(p, work, domain);
@@ -138,7 +137,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step, domain: ProtectionDoma
             // What does not fit a frame of the engine could not be delivered from a cell. It is refused like a request for
             // which there is no cell, and its sender sends it again, until it is next in order (F-11-16).
             let fits = length <= emit::MAX_FRAME_BYTES;
-            done.cell = if fits { p.frame_to_cell(payload, length) } else { NO_CELL };
+            done.cell = if fits { p.frame_to_cell(payload, length) } else { CellId::NONE };
         }
     }
     if !done.done && !done.denied {

@@ -9,9 +9,9 @@ mod owned;
 mod page;
 mod ready;
 
+use crate::ids::CellId;
 use crate::queues::CONNECTIONS;
 use crate::timing_wheel::{Polled, TimingWheel, WheelTick};
-use crate::transaction::NO_CELL;
 use crate::units::{Picoseconds, Ticks};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -44,9 +44,9 @@ pub trait Parts {
     /// Returns the timing wheel, and the look-up of the node page, which is needed only if the wheel has changed.
     fn wheel<'a>(&'a mut self) -> Option<(&'a mut Wheel, impl FnOnce() -> Option<&'a NodePage>)>;
     /// Takes a free receive cell, if there is one.
-    fn take_cell(&mut self) -> Option<u32>;
+    fn take_cell(&mut self) -> Option<CellId>;
     /// Puts a cell back to the free ones. Returns false if they are complete: then somebody frees a cell twice.
-    fn put_cell(&mut self, cell: u32) -> bool;
+    fn put_cell(&mut self, cell: CellId) -> bool;
     /// Wakes the sleeping thread of the engine, for `slot`.
     fn wake_thread(&self, slot: u32);
 
@@ -110,10 +110,10 @@ pub trait Parts {
         publish_deadline(page(), wheel);
     }
 
-    /// Allocates a receive cell. Returns [`NO_CELL`] if there is none.
+    /// Allocates a receive cell. Returns [`CellId::NONE`] if there is none.
     #[inline(always)]
-    fn allocate_cell(&mut self) -> u32 {
-        let Some(cell) = self.take_cell() else { return NO_CELL };
+    fn allocate_cell(&mut self) -> CellId {
+        let Some(cell) = self.take_cell() else { return CellId::NONE };
         if let Some(page) = self.page() {
             page.cells_in_use.fetch_add(1, SeqCst);
         }
@@ -122,7 +122,7 @@ pub trait Parts {
 
     /// Gives a cell back.
     #[inline(always)]
-    fn free_cell(&mut self, cell: u32) {
+    fn free_cell(&mut self, cell: CellId) {
         if self.put_cell(cell)
             && let Some(page) = self.page()
         {

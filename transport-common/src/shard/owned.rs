@@ -1,13 +1,14 @@
 //! A shard in one piece, for hosts: one thread has all of it.
 
 use super::{NodePage, Parts, Scheduler, Wheel};
+use crate::ids::CellId;
 use crate::resources::CELLS;
 use bytemuck::Zeroable;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Numbers of free receive cells. The last one is taken next.
 struct FreeCells {
-    numbers: [u32; CELLS],
+    numbers: [CellId; CELLS],
     free: usize,
     /// Number of cells, free or in use.
     cells: usize,
@@ -36,12 +37,12 @@ impl Shard {
             page: NodePage::zeroed(),
             wheel: Wheel::new(),
             scheduler: Scheduler::default(),
-            cells: FreeCells { numbers: core::array::from_fn(|n| n as u32 + 1), free: cells, cells },
+            cells: FreeCells { numbers: core::array::from_fn(|n| CellId::at(n as u32)), free: cells, cells },
         }
     }
 
     /// Returns the free receive cells. The last one is taken next.
-    pub fn free_cells(&self) -> &[u32] {
+    pub fn free_cells(&self) -> &[CellId] {
         &self.cells.numbers[..self.cells.free]
     }
 
@@ -49,7 +50,7 @@ impl Shard {
     ///
     /// # Panics
     /// Panics if there are more than the shard has.
-    pub fn set_free_cells(&mut self, cells: &[u32]) {
+    pub fn set_free_cells(&mut self, cells: &[CellId]) {
         let all = self.cells.cells;
         assert!(cells.len() <= all, "{} free cells are too many: there are {all}", cells.len());
         self.cells.numbers[..cells.len()].copy_from_slice(cells);
@@ -72,13 +73,13 @@ impl Parts for Shard {
         Some((wheel, || Some(&*page)))
     }
 
-    fn take_cell(&mut self) -> Option<u32> {
+    fn take_cell(&mut self) -> Option<CellId> {
         let free = self.cells.free.checked_sub(1)?;
         self.cells.free = free;
         Some(self.cells.numbers[free])
     }
 
-    fn put_cell(&mut self, cell: u32) -> bool {
+    fn put_cell(&mut self, cell: CellId) -> bool {
         let fits = self.cells.free < self.cells.cells;
         if fits {
             self.cells.numbers[self.cells.free] = cell;

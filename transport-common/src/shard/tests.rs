@@ -23,11 +23,11 @@ impl Parts for Threaded {
         self.shard.wheel()
     }
 
-    fn take_cell(&mut self) -> Option<u32> {
+    fn take_cell(&mut self) -> Option<CellId> {
         self.shard.take_cell()
     }
 
-    fn put_cell(&mut self, cell: u32) -> bool {
+    fn put_cell(&mut self, cell: CellId) -> bool {
         self.shard.put_cell(cell)
     }
 
@@ -87,19 +87,22 @@ fn next_deadline_is_published_whenever_the_wheel_moves() {
 #[test]
 fn cells_are_counted_and_no_more_come_back_than_were_taken() {
     let mut shard = Shard::new(3);
-    assert_eq!([(); 4].map(|()| shard.allocate_cell()), [3, 2, 1, NO_CELL]);
+    assert_eq!([(); 4].map(|()| shard.allocate_cell()), [3, 2, 1, 0].map(CellId));
     assert_eq!(shard.cells_in_use(), 3);
-    [2, 1, 3, 3].iter().for_each(|cell| shard.free_cell(*cell));
-    assert_eq!((shard.free_cells(), shard.cells_in_use()), (&[2, 1, 3][..], 0));
-    shard.set_free_cells(&[1]);
-    assert_eq!((shard.cells_in_use(), shard.allocate_cell(), shard.allocate_cell()), (2, 1, NO_CELL));
+    [2, 1, 3, 3].iter().for_each(|cell| shard.free_cell(CellId(*cell)));
+    assert_eq!((shard.free_cells(), shard.cells_in_use()), (&[2, 1, 3].map(CellId)[..], 0));
+    shard.set_free_cells(&[CellId(1)]);
+    assert_eq!(
+        (shard.cells_in_use(), shard.allocate_cell(), shard.allocate_cell()),
+        (2, CellId(1), CellId::NONE)
+    );
     assert_eq!(Shard::new(CELLS).free_cells().len(), CELLS);
 }
 
 #[test]
 #[should_panic(expected = "4 free cells are too many: there are 3")]
 fn more_free_cells_than_there_are_is_refused() {
-    Shard::new(3).set_free_cells(&[1, 2, 3, 4]);
+    Shard::new(3).set_free_cells(&[1, 2, 3, 4].map(CellId));
 }
 
 #[test]

@@ -3,10 +3,9 @@
 use bytemuck::{NoUninit, Zeroable};
 
 use crate::datapath::Atomic;
-use crate::ids::WorkPosition;
+use crate::ids::{CellId, WorkPosition};
 use crate::memory::{AccessFlags, LKey, ProtectionDomain, Region};
 use crate::queues::{Command, Published, Readiness, ReceiveRequest, Verb};
-use crate::transaction::NO_CELL;
 use crate::units::{Picoseconds, Ticks};
 
 /// Takes the words of a note, in order.
@@ -91,8 +90,7 @@ macro_rules! one_word {
 }
 
 one_word! {
-    // The only answer of this type is a cell.
-    u32, NO_CELL, |value| value, |word| word;
+    CellId, Self::NONE, |value| value.0, |word| Self(word);
     bool, false, |value| value as u32, |word| word != 0;
     WorkPosition, Self(0), |value| value.0, |word| Self(word);
     Verb, Self(0), |value| value.0 as u32, |word| Self(word as u8);
@@ -120,6 +118,7 @@ macro_rules! argument {
 }
 
 argument! {
+    u32, |value| value;
     Ticks, |value| value.0;
     Atomic, |value| value as u32;
     Published, |value| value as u32;
@@ -289,7 +288,7 @@ mod tests {
     #[test]
     fn answers_survive_the_tape() {
         let wide = 0x0123_4567_89ab_cdef;
-        survives(&[0u32, 7, u32::MAX]);
+        survives(&[0, 7, u32::MAX].map(CellId));
         survives(&[0, wide, u64::MAX]);
         survives(&[true, false]);
         survives(&[()]);
@@ -309,7 +308,10 @@ mod tests {
     /// A replay may meet a tape that was damaged.
     #[test]
     fn words_that_are_missing_count_as_0() {
-        assert_eq!((u64::read(&[7]), u32::read(&[]), Option::<u32>::read(&[1])), (7, 0, Some(0)));
+        assert_eq!(
+            (u64::read(&[7]), CellId::read(&[]), Option::<u32>::read(&[1])),
+            (7, CellId::NONE, Some(0))
+        );
         assert_eq!(Region::read(&[]), Region::default());
         assert_eq!(
             ReceiveRequest::read(&[1]),

@@ -172,6 +172,7 @@ crate::platform_calls! { recorded }
 /// The calls whose notes are not made from the list.
 mod by_hand {
     use super::{KEPT_HEADER, Platform, Recorded, Scratch, Tag, Tape};
+    use crate::ids::CellId;
     use crate::tape::{Noted, Words};
 
     #[inline(never)] // The note needs space on the stack.
@@ -221,9 +222,9 @@ mod by_hand {
     }
 
     #[inline(always)]
-    pub(super) fn cell_to_frame<P: Platform>(r: &mut Recorded<'_, P>, cell: u32, length: u32) -> bool {
+    pub(super) fn cell_to_frame<P: Platform>(r: &mut Recorded<'_, P>, cell: CellId, length: u32) -> bool {
         let done = r.platform.cell_to_frame(cell, length);
-        r.tape.long(Tag::CellToFrame, done.into(), [cell, length]);
+        r.tape.long(Tag::CellToFrame, done.into(), [cell.0, length]);
         r.note_frame(length);
         done
     }

@@ -17,7 +17,7 @@ use crate::wire::resync::ResyncCode;
 pub use initiator::{Initiator, PULL_CREDITS};
 pub use record::{Transaction, TransactionState};
 pub use response::{Response, ResponseState, Responses};
-pub use target::{Arrived, Duplicate, Held, NO_CELL, RequestFlags, RequestState, Target, TargetRequest};
+pub use target::{Arrived, Duplicate, Held, RequestFlags, RequestState, Target, TargetRequest};
 
 /// Number of outstanding transactions that an initiator keeps, and of requests that a target can hold for
 /// ordering.

@@ -3,15 +3,12 @@
 
 use super::TRANSACTIONS;
 use crate::bitmap::Bitmap128;
-use crate::ids::{Psn, Rsn};
+use crate::ids::{CellId, Psn, Rsn};
 use crate::units::{Deadline, FalconTime};
 use crate::verifier::{bounded, fresh};
 use crate::wire::nack::rnr_timeout;
 use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
-
-/// No receive cell. Zero, so that zeroed memory names no cell.
-pub const NO_CELL: u32 = 0;
 
 /// Code of the longest RNR delay that a target of ours requests: 163.84 ms (F-7.8-12).
 const LONGEST_RNR_CODE: u8 = 28;
@@ -60,8 +57,8 @@ pub struct TargetRequest {
     pub rsn: Rsn,
     /// PSN in its window.
     pub psn: Psn,
-    /// Receive cell that holds its payload, or [`NO_CELL`].
-    pub cell: u16,
+    /// Receive cell that holds its payload.
+    pub cell: CellId,
     /// Bytes of ULP payload.
     pub length: u16,
     /// Its Request Length field.
@@ -73,7 +70,7 @@ pub struct TargetRequest {
     /// See [`RequestFlags`].
     pub flags: RequestFlags,
     /// Always 0.
-    pub reserved: [u8; 3],
+    pub reserved: u8,
     /// While the request waits for the ULP: time when it is offered to the ULP again.
     pub retry_at: FalconTime,
 }
@@ -451,21 +448,21 @@ impl Target {
         }
     }
 
-    /// Frees the table entry of a request. Returns the cell that held it, or [`NO_CELL`].
+    /// Frees the table entry of a request. Returns the cell that held it, if any.
     #[inline(always)]
-    pub(crate) fn free(&mut self, table: &mut Table, key: u32) -> u32 {
+    pub(crate) fn free(&mut self, table: &mut Table, key: u32) -> CellId {
         let request = at_mut(table, key);
-        let cell = request.cell as u32;
+        let cell = request.cell;
         *request = TargetRequest::default();
-        if cell != NO_CELL {
+        if !cell.is_none() {
             self.held = self.held.saturating_sub(1);
         }
         cell
     }
 
     /// Records that the ULP completed a push in error (F-8.5.3.5-1), or does not know the connection
-    /// ([`RequestFlags::FOREIGN`]). Its entry waits for the peer's Resync. Returns the cell that held it, or
-    /// [`NO_CELL`].
+    /// ([`RequestFlags::FOREIGN`]). Its entry waits for the peer's Resync. Returns the cell that held it, if
+    /// any.
     #[inline(always)]
     pub(crate) fn errored(
         &mut self,
@@ -473,7 +470,7 @@ impl Target {
         key: u32,
         (rsn, psn): (Rsn, Psn),
         (code, flags): (u8, RequestFlags),
-    ) -> u32 {
+    ) -> CellId {
         let cell = self.free(table, key);
         *at_mut(table, key) =
             TargetRequest { rsn, psn, state: RequestState::Errored, code, flags, ..TargetRequest::default() };
@@ -481,10 +478,10 @@ impl Target {
     }
 
     /// Records a Resync for a request: the request is over, delivered or not (D-25). Returns the cell that held it,
-    /// or [`NO_CELL`]. Returns `None` if there is no space to record the Resync. Then the peer has to send it
+    /// if any. Returns `None` if there is no space to record the Resync. Then the peer has to send it
     /// again.
     #[inline(always)]
-    pub(crate) fn resync(&mut self, table: &mut Table, rsn: Rsn, psn: Psn, pull: bool) -> Option<u32> {
+    pub(crate) fn resync(&mut self, table: &mut Table, rsn: Rsn, psn: Psn, pull: bool) -> Option<CellId> {
         let key = self.key(rsn, psn, pull);
         let request = *at(table, key);
         let taken = request.state != RequestState::Free;
@@ -497,7 +494,7 @@ impl Target {
         if awaited && ahead != 0 && taken && !same {
             return None; // the entry belongs to another transaction, which must not be ended here
         }
-        let mut cell = NO_CELL;
+        let mut cell = CellId::NONE;
         if same {
             cell = self.free(table, key);
             if self.ordered == 0 {
@@ -528,13 +525,13 @@ impl Target {
 
     /// Frees one held request of a connection that ended. Returns its cell, or `None` if no request is held.
     #[inline(never)]
-    pub(crate) fn give_up_one(&mut self, table: &mut Table) -> Option<u32> {
+    pub(crate) fn give_up_one(&mut self, table: &mut Table) -> Option<CellId> {
         // From a place that the verifier does not know: it would walk a loop from 0 to its end.
         let first = self.nrsn.0;
         let mut key = first;
         while key.wrapping_sub(first) < TRANSACTIONS as u32 {
             bounded!();
-            if at(table, key).cell != NO_CELL as u16 {
+            if !at(table, key).cell.is_none() {
                 return Some(self.free(table, key));
             }
             key = fresh(key.wrapping_add(1));

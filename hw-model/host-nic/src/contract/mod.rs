@@ -21,8 +21,8 @@ use transport_common::datapath::{
     MAX_HEADERS, MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Scratch,
     Services as _, UDP_AT,
 };
+use transport_common::ids::CellId;
 use transport_common::queues::{BANK_BYTES, CONNECTIONS};
-use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::{Bytes as _, Cursor as _};
 
@@ -246,19 +246,19 @@ fn cells_in_use(platform: &mut impl Platform) -> u32 {
 
 fn cells_have_one_owner(node: &mut impl Fixture) {
     let mut platform = node.with(frame_of(vec![0; 64]));
-    let taken: Vec<u32> = (0..CELLS).map(|_| platform.frame_to_cell(0, 8)).collect();
+    let taken: Vec<CellId> = (0..CELLS).map(|_| platform.frame_to_cell(0, 8)).collect();
     let mut different = taken.clone();
     different.sort_unstable();
     different.dedup();
     assert_eq!(different.len(), CELLS, "{taken:?}");
-    assert!(!taken.contains(&NO_CELL));
-    assert_eq!((cells_in_use(&mut platform), platform.frame_to_cell(0, 8)), (CELLS as u32, NO_CELL));
+    assert!(!taken.contains(&CellId::NONE));
+    assert_eq!((cells_in_use(&mut platform), platform.frame_to_cell(0, 8)), (CELLS as u32, CellId::NONE));
     platform.free_cell(taken[1]);
     assert_eq!((cells_in_use(&mut platform), platform.frame_to_cell(0, 8)), (CELLS as u32 - 1, taken[1]));
     taken.into_iter().for_each(|cell| platform.free_cell(cell));
     assert_eq!(cells_in_use(&mut platform), 0);
     for (offset, length) in [(64, 1), (57, 8), (0, MAX_COPY + 1), (u32::MAX, 1)] {
-        assert_eq!(platform.frame_to_cell(offset, length), NO_CELL, "{length} from {offset}");
+        assert_eq!(platform.frame_to_cell(offset, length), CellId::NONE, "{length} from {offset}");
         assert_eq!(cells_in_use(&mut platform), 0, "the cell is given back");
     }
 }
@@ -275,8 +275,8 @@ fn cells_keep_what_they_are_given(node: &mut impl Fixture) {
     }
     let mut platform = node.with(frame_of(frame));
     let cell = platform.frame_to_cell(0, 0);
-    assert!(cell != NO_CELL && platform.cell_to_frame(cell, 0), "zero bytes are stored too");
-    assert!(!platform.cell_to_frame(NO_CELL, 8));
+    assert!(!cell.is_none() && platform.cell_to_frame(cell, 0), "zero bytes are stored too");
+    assert!(!platform.cell_to_frame(CellId::NONE, 8));
     platform.free_cell(cell);
 }
 

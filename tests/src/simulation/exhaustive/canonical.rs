@@ -19,11 +19,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use transport_common::congestion::control::Congestion;
 use transport_common::connection::{RESPONSES, Snapshot, Statistics, TRANSACTIONS};
-use transport_common::ids::{Psn, Rsn};
+use transport_common::ids::{CellId, Psn, Rsn};
 use transport_common::packet_delivery::{PACKETS, PathReport, TxPacket};
 use transport_common::resources::Occupancy;
 use transport_common::security::PeerClock;
-use transport_common::transaction::{NO_CELL, ResponseState, Transaction, TransactionState};
+use transport_common::transaction::{ResponseState, Transaction, TransactionState};
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 
@@ -144,8 +144,8 @@ fn canonical(entry: &Snapshot) -> Box<Snapshot> {
             *transaction = Transaction::default();
         }
     }
-    for request in tables.requests.iter_mut().filter(|request| u32::from(request.cell) != NO_CELL) {
-        request.cell = 1;
+    for request in tables.requests.iter_mut().filter(|request| !request.cell.is_none()) {
+        request.cell = CellId::at(0);
     }
     for response in &mut tables.responses[..RESPONSES] {
         if response.state == ResponseState::Free {

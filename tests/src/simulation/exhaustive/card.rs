@@ -5,6 +5,7 @@
 
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::connection::Snapshot;
+use transport_common::ids::CellId;
 use transport_common::queues::{AccessFlags, CONNECTIONS, Completion, Domain, NodeConfig, QueuePair, Region};
 use transport_common::shard::{READY_WORDS, Scheduler};
 use transport_common::timing_wheel::TimingWheel;
@@ -72,7 +73,7 @@ pub(super) struct Saved {
     difference: Difference,
     ready: [u64; READY_WORDS],
     scheduler: Scheduler,
-    free_cells: Vec<u32>,
+    free_cells: Vec<CellId>,
     busy: bool,
     completions: Vec<Completion>,
     /// Receives posted so far.
@@ -190,7 +191,7 @@ fn visit(nic: &mut HostNic, mut show: impl FnMut(&mut [u8])) {
     let wheel: &mut TimingWheel<CONNECTIONS> = nic.wheel();
     // SAFETY: all fields are numbers, with named fields in the place of padding.
     show(unsafe { bytes(wheel) });
-    for cell in 1..=CELLS as u32 {
+    for cell in (0..CELLS as u32).map(CellId::at) {
         show(&mut nic.cell_mut(cell).expect("the cell exists")[..USED_OF_CELL]);
     }
     show(&mut nic.memory_mut()[..USED]);

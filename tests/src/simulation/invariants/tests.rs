@@ -91,7 +91,7 @@ fn every_invariant_of_a_target_is_checked() {
         all.into_iter().find(|request| request.state != RequestState::Free).expect("a SEND waits")
     }
     find("requests in cells", |e| e.connection.target.held += 1);
-    find("held where?", |e| held(e).cell = 0);
+    find("held where?", |e| held(e).cell = CellId::NONE);
     find("F-6.1.1.1-2", |e| e.connection.flow.delivery.data_mut().rx.acknowledged.set(1));
     find("F-9-2", |e| {
         held(e).state = RequestState::Free;

@@ -6,10 +6,10 @@ use std::boxed::Box;
 use std::vec::Vec;
 
 use super::super::{
-    Arrived, Duplicate, NO_CELL, RESPONSES, RequestFlags, RequestState, Response, ResponseState,
-    TRANSACTIONS, Target, TargetRequest,
+    Arrived, Duplicate, RESPONSES, RequestFlags, RequestState, Response, ResponseState, TRANSACTIONS, Target,
+    TargetRequest,
 };
-use crate::ids::{Psn, Rsn};
+use crate::ids::{CellId, Psn, Rsn};
 use crate::units::FalconTime;
 use crate::wire::nack::rnr_timeout;
 
@@ -42,7 +42,7 @@ impl Part {
         let request = TargetRequest {
             rsn: Rsn(rsn),
             psn: Psn(300 + rsn),
-            cell: rsn as u16,
+            cell: CellId(rsn),
             state: RequestState::Held,
             flags,
             ..TargetRequest::default()
@@ -65,7 +65,7 @@ impl Part {
     }
 
     /// Delivers a request. Returns the cell that held it.
-    fn deliver(&mut self, rsn: u32, pull: bool) -> u32 {
+    fn deliver(&mut self, rsn: u32, pull: bool) -> CellId {
         let key = self.key(rsn, pull);
         self.target.delivered(key, Rsn(rsn), pull);
         self.target.free(&mut self.table, key)
@@ -82,10 +82,10 @@ fn it_decides_by_the_order() {
     part.hold(2, true);
     assert_eq!(part.arrived(2, true), Arrived::NoRoom, "its entry is taken");
     assert_eq!(part.next(), None);
-    assert_eq!(part.deliver(1, false), NO_CELL);
+    assert_eq!(part.deliver(1, false), CellId::NONE);
     assert_eq!(part.arrived(1, false), Arrived::Past);
     assert_eq!(part.next(), Some(2));
-    assert_eq!((part.deliver(2, true), part.target.nrsn, part.target.held), (2, Rsn(3), 0));
+    assert_eq!((part.deliver(2, true), part.target.nrsn, part.target.held), (CellId(2), Rsn(3), 0));
     assert_eq!(Part::new(false).arrived(77, false), Arrived::Deliver, "unordered");
 }
 
@@ -126,7 +126,7 @@ fn it_offers_again_what_the_ulp_was_not_ready_for() {
         }
         part.target.ulp_ready();
         assert_eq!(part.next(), Some(1));
-        assert_eq!(part.deliver(1, false), 1);
+        assert_eq!(part.deliver(1, false), CellId(1));
         assert_eq!((part.target.waits_for_ulp(), part.next()), (false, None));
     }
 }
@@ -242,9 +242,9 @@ fn it_passes_over_a_resync_that_comes_again_in_its_turn() {
     for pull in [false, true] {
         let mut part = Part::new(true);
         let again = |part: &mut Part| part.target.resync(&mut part.table, Rsn(2), Psn(302), pull);
-        assert_eq!(again(&mut part), Some(NO_CELL));
-        assert_eq!(part.deliver(1, false), NO_CELL);
-        assert_eq!(again(&mut part), Some(NO_CELL));
+        assert_eq!(again(&mut part), Some(CellId::NONE));
+        assert_eq!(part.deliver(1, false), CellId::NONE);
+        assert_eq!(again(&mut part), Some(CellId::NONE));
         assert_eq!(part.target.nrsn, Rsn(3));
         assert!(part.table.iter().all(|request| request.state == RequestState::Free));
     }
@@ -260,9 +260,9 @@ fn a_resync_beyond_the_table_is_not_booked() {
         let last = TRANSACTIONS as u32;
         let mut resync = |rsn: u32| part.target.resync(&mut part.table, Rsn(rsn), Psn(300 + rsn), pull);
         assert_eq!(resync(last + 1), None);
-        assert_eq!(resync(last), Some(NO_CELL));
-        assert_eq!(resync(1), Some(NO_CELL));
-        assert_eq!(resync(last + 1), Some(NO_CELL), "now it is within reach");
+        assert_eq!(resync(last), Some(CellId::NONE));
+        assert_eq!(resync(1), Some(CellId::NONE));
+        assert_eq!(resync(last + 1), Some(CellId::NONE), "now it is within reach");
     }
 }
 
@@ -273,19 +273,19 @@ fn it_passes_over_a_resync() {
     part.hold(2, false);
     part.hold(3, false);
     let cell = part.target.resync(&mut part.table, Rsn(2), Psn(302), false);
-    assert_eq!(cell, Some(2));
+    assert_eq!(cell, Some(CellId(2)));
     let key = part.key(1, false);
     assert_eq!(
         part.target.errored(&mut part.table, key, (Rsn(1), Psn(301)), (3, RequestFlags::empty())),
-        NO_CELL
+        CellId::NONE
     );
     assert_eq!(part.target.duplicate(&part.table, key, Rsn(1), Psn(301)), Duplicate::Error(3));
     assert_eq!(part.next(), None, "an error waits for its Resync");
-    assert_eq!(part.target.resync(&mut part.table, Rsn(1), Psn(301), false), Some(NO_CELL));
+    assert_eq!(part.target.resync(&mut part.table, Rsn(1), Psn(301), false), Some(CellId::NONE));
     assert_eq!((part.next(), part.target.nrsn), (Some(3), Rsn(3)));
     assert!(part.target.take_gap(), "pushes were passed over");
     assert!(!part.target.take_gap());
-    assert_eq!(part.target.give_up_one(&mut part.table), Some(3));
+    assert_eq!(part.target.give_up_one(&mut part.table), Some(CellId(3)));
     assert_eq!(part.target.give_up_one(&mut part.table), None);
 }
 

@@ -12,6 +12,7 @@ use transport_common::congestion::result::Outcome;
 use transport_common::connection::{Parameters, Snapshot, WorkKind};
 use transport_common::counters::Counter;
 use transport_common::datapath::{self, MAX_FRAME_BYTES, Scratch, Serviced, Turn, Verdict};
+use transport_common::ids::CellId;
 use transport_common::queues::{
     AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, LKey, NodeConfig, QueuePair, Queues,
     RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
@@ -83,7 +84,7 @@ impl Node {
 
     /// Removes `n` cells from the pool, so that fewer are left.
     pub(crate) fn withhold_cells(&mut self, n: usize) {
-        let left: Vec<u32> = self.nic.free_cells().iter().skip(n).copied().collect();
+        let left: Vec<CellId> = self.nic.free_cells().iter().skip(n).copied().collect();
         self.nic.set_free_cells(&left);
     }
 

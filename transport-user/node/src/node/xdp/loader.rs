@@ -11,6 +11,7 @@ use bpf_call::XdpPlace;
 use nix::sys::resource::{Resource, setrlimit};
 use tiercel::Error;
 use tiercel::backend::{Maps, memory};
+use transport_common::ids::CellId;
 use transport_common::queues::{BANK_BYTES, CELLS, NodeConfig};
 
 use super::attach_mode::AttachMode;
@@ -223,9 +224,8 @@ impl Loaded {
         transmit::set_port(&mut object, config.0.interface_index)?;
         transmit::count_failures(&mut object)?;
         let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
-        // Cell 0 does not exist: 0 stands for "no cell".
-        for cell in 1..=CELLS as u32 {
-            cells.push(cell, 0).map_err(fill_error)?;
+        for cell in (0..CELLS as u32).map(CellId::at) {
+            cells.push(cell.0, 0).map_err(fill_error)?;
         }
         let bound = match bound {
             true => {
