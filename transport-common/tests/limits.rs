@@ -29,9 +29,9 @@ fn fault(line: &str) -> Option<&'static str> {
             || text.contains(&format!("% {size}"))
     };
     let is_cell = |width: &&str| code.contains(&format!("cell: {width}"));
-    if SIZES.iter().any(|size| masks(&size)) || code.contains("& 127") || code.contains("& 255") {
+    if SIZES.iter().any(masks) || code.contains("& 127") || code.contains("& 255") {
         Some("a mask: see `ring`")
-    } else if ["u16", "u32"].iter().any(|width| is_cell(&width)) {
+    } else if ["u16", "u32"].iter().any(is_cell) {
         Some("a receive cell is a `CellId`")
     } else if code.contains("Bitmap128") {
         Some("the bitmap of a window is `WindowBits`")
