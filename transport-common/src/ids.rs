@@ -2,6 +2,7 @@
 //!
 //! [`Psn`] and [`Rsn`] wrap at 2^32. So they have serial comparison and no `Ord` (D-19).
 
+use crate::ring::place;
 use bytemuck::{Pod, Zeroable};
 
 macro_rules! serial_number {
@@ -89,6 +90,33 @@ pub struct Cid(pub u32);
 impl Cid {
     /// Largest value that fits the 24-bit field.
     pub const MAX: u32 = 0x00ff_ffff;
+}
+
+/// Largest number of connections of a node, a power of two.
+pub const CONNECTIONS: usize = 256;
+
+/// Index of a connection in the tables of a node. It is always below [`CONNECTIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(u32);
+
+impl Slot {
+    /// Returns the slot of a CID: its value modulo [`CONNECTIONS`].
+    #[inline(always)]
+    pub const fn of(cid: Cid) -> Self {
+        Self(place::<CONNECTIONS>(cid.0) as u32)
+    }
+
+    /// Returns the index in a table.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the index as the maps, the shard and the platform want it.
+    #[inline(always)]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// Number of a receive cell of a node, from 1 on. Zeroed memory names no cell. It has 32 bits wherever it is kept, so that a

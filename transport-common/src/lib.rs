@@ -27,6 +27,7 @@ pub mod memory;
 pub mod packet_delivery;
 pub mod queues;
 pub mod resources;
+pub mod ring;
 pub mod security;
 pub mod shard;
 pub mod shared;

@@ -6,8 +6,8 @@ use fabric_model::{Span, Time};
 use host_nic::{HostConfig, HostNic};
 use serde::Serialize;
 use transport_common::datapath::Verdict;
-use transport_common::ids::Cid;
-use transport_common::queues::{self, AccessFlags, CONNECTIONS, NodeConfig, Region};
+use transport_common::ids::{Cid, Slot};
+use transport_common::queues::{AccessFlags, CONNECTIONS, NodeConfig, Region};
 use transport_common::units::Picoseconds;
 
 use super::address::Address;
@@ -260,7 +260,7 @@ pub(super) enum Arrival {
 
 /// Returns the slot of a CID: its value modulo the number of connections.
 pub(super) fn slot_of(cid: Cid) -> usize {
-    queues::slot_of(cid) as usize
+    Slot::of(cid).index()
 }
 
 impl Card {

@@ -80,10 +80,10 @@ use transport_common::connection::{Endpoint, Parameters, State};
 use transport_common::counters::Counter;
 use transport_common::datapath::exchange::set_next_hop;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
-use transport_common::ids::Rsn;
+use transport_common::ids::{Rsn, Slot};
 use transport_common::queues::{
     BANK_BYTES, CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MAX_BANKS, NodeConfig,
-    RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
+    RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest,
 };
 use transport_common::shard::{Parts, Shard};
 use transport_common::units::Picoseconds;
@@ -276,7 +276,7 @@ impl HostNic {
     /// Panics if there is no such slot, or if it does not belong to `parameters.config.local_cid`.
     pub fn open(&mut self, slot: usize, parameters: &Parameters) {
         assert_eq!(
-            slot_of(parameters.config.local_cid) as usize,
+            Slot::of(parameters.config.local_cid).index(),
             slot,
             "a CID's slot is its value modulo {CONNECTIONS}"
         );

@@ -6,8 +6,7 @@ use anyhow::Result;
 use host_nic::HostNic;
 use rand::Rng;
 use rand::rngs::StdRng;
-use transport_common::ids::Cid;
-use transport_common::queues::slot_of;
+use transport_common::ids::{Cid, Slot};
 
 use super::frame::{Places, fit_checksums, fit_lengths, packet_type, word};
 use super::{Case, Harness, Stimulus};
@@ -65,7 +64,7 @@ impl<'a> Source<'a> {
 
     fn frame(&mut self, nic: &HostNic, slots: &[usize], frame: &[u8]) -> Result<()> {
         let Some(places) = Places::of(frame) else { return Ok(()) };
-        let slot = slot_of(Cid(word(frame, places.falcon).unwrap_or(0))) as usize;
+        let slot = Slot::of(Cid(word(frame, places.falcon).unwrap_or(0))).index();
         if !slots.contains(&slot) {
             return Ok(());
         }

@@ -13,8 +13,7 @@ use transport_common::congestion::event::Event;
 use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
-use transport_common::ids::{CellId, Cid};
-use transport_common::queues::slot_of;
+use transport_common::ids::{CellId, Cid, Slot};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
@@ -461,7 +460,7 @@ impl Host {
 
     /// Checks that an event for congestion control in user space has its reason.
     pub(super) fn check_event(&mut self, event: &Event) {
-        let slot = slot_of(Cid(event.connection_id)) as usize;
+        let slot = Slot::of(Cid(event.connection_id)).index();
         if self.scribbled == Some(slot) {
             return;
         }

@@ -8,6 +8,7 @@ use crate::ids::{CellId, Psn, Rsn};
 use crate::packet_delivery::{NackState, PacketDelivery, Window};
 use crate::queues::Queues;
 use crate::resources::Occupancy;
+use crate::ring;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, Initiator, RequestFlags, RequestState, Responses, Target,
     TargetRequest, Transaction,
@@ -365,7 +366,7 @@ fn duplicate(target: &Target, requests: &Table, s: &mut Step) -> Verdict {
 fn end_held_pull(target: &mut Target, requests: &mut Table, s: &mut Step) {
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = target.key(rsn, psn, true);
-    let request = &requests[key as usize & (TRANSACTIONS - 1)];
+    let request = ring::at(requests, key);
     let kept = matches!(request.state, RequestState::Held | RequestState::Rnr);
     if !kept || request.rsn != rsn || request.psn != psn {
         return;

@@ -8,12 +8,14 @@ use super::{
     Connection, Flow, Outgoing, PACKETS, Parts, Report, Service, Serviced, Snapshot, State, Statistics, Step,
     Whole,
 };
-use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{Cause, Delivery, DeliveryTables, PacketFlags, TxPacket, Window, packet_index};
+use crate::packet_delivery::{
+    Cause, Delivery, DeliveryTables, PacketFlags, TxPacket, Window, WindowBits, packet_index,
+};
 use crate::queues::Queues;
 use crate::resources::Occupancy;
+use crate::ring;
 use crate::transaction::{CompletionCode, Initiator, Kind, TRANSACTIONS, Transaction};
 use crate::ulp::Responder;
 use crate::units::{Deadline, FalconTime, Picoseconds};
@@ -188,7 +190,7 @@ walked_once! {
 fn note_exhausted(
     packets: &[TxPacket; PACKETS],
     base: Psn,
-    exhausted: &mut Bitmap128,
+    exhausted: &mut WindowBits,
     initiator: &mut Initiator,
     transactions: &mut [Transaction; TRANSACTIONS],
 ) {
@@ -365,7 +367,7 @@ fn send_response(whole: Whole<'_>, s: &mut Step, now: Picoseconds) -> bool {
     let (peer, protocol) = (flow.endpoint.peer_cid.0, flow.endpoint.protocol);
     statistics.packets_sent += 1;
     send_new(flow, packets, &mut s.output.packet, packet, (kind, false), now);
-    let answer = &responses[response as usize & (super::RESPONSES - 1)].answer;
+    let answer = &ring::at(responses, response.into()).answer;
     protocol.response_payload(answer, peer, &mut s.output.packet.ulp);
     true
 }
@@ -409,7 +411,7 @@ fn resend(whole: Whole<'_>, s: &mut Step, queues: &impl Queues, now: Picoseconds
     let (peer, protocol) = (flow.endpoint.peer_cid.0, flow.endpoint.protocol);
     if packet.is_response() {
         flow.start_reliable(out, PacketType::PullData, at, now);
-        let answer = &responses[packet.response as usize & (super::RESPONSES - 1)].answer;
+        let answer = &ring::at(responses, packet.response.into()).answer;
         protocol.response_payload(answer, peer, &mut out.ulp);
     } else {
         let pull = resend.window == Window::Request;

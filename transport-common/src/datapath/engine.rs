@@ -4,8 +4,7 @@ use super::receive::{carry_out, give_up, region_of, ring, settle};
 use super::{Locked, Platform, Scratch, emit, place};
 use crate::connection::{Serviced, Step, WorkKind};
 use crate::counters::Counter;
-use crate::ids::Cid;
-use crate::queues::slot_of;
+use crate::ids::{Cid, Slot};
 use crate::transaction::{Held, RequestFlags};
 use crate::ulp::{OperationKind, Protocol};
 use crate::units::{Picoseconds, Ticks};
@@ -105,7 +104,7 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
     let mut fired = false;
     s.step.input.has_outcome = p.next_result(s) as u32;
     if s.step.input.has_outcome != 0 {
-        slot = slot_of(Cid(s.step.input.outcome.connection_id));
+        slot = Slot::of(Cid(s.step.input.outcome.connection_id)).number();
     } else if look_at_wheel {
         now = p.now();
         if let Some(expired) = p.expired(now) {

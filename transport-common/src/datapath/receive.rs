@@ -4,9 +4,8 @@ use super::parse::{FALCON, PASS, parse};
 use super::{Atomic, Locked, Platform, Scratch, Verdict, emit, place};
 use crate::connection::{Step, WorkDone, WorkKind};
 use crate::counters::Counter;
-use crate::ids::{CellId, Cid};
+use crate::ids::{CellId, Cid, Slot};
 use crate::memory::{ProtectionDomain, Region};
-use crate::queues::slot_of;
 use crate::units::Picoseconds;
 
 /// Handles a frame from the network.
@@ -30,7 +29,7 @@ pub fn read<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
 #[inline(always)]
 pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     p.raise(Counter::Received);
-    let slot = slot_of(Cid(s.step.input.packet.dest_cid));
+    let slot = Slot::of(Cid(s.step.input.packet.dest_cid)).number();
     let now = p.now();
     let input = &mut s.step.input;
     input.packet.arrival = p.arrival(now);

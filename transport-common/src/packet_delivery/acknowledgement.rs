@@ -1,11 +1,11 @@
 //! Processing of received acknowledgements: piggybacked bases, BACK, EACK, NACK (F-9.2.3, F-9.2.4).
 
+use super::WindowBits;
 use super::tables::packet;
 use super::transmit_window::packet_index;
 use super::{
     Delivery, DeliveryTables, PacketDelivery, PacketFlags, PacketTables, PathClock, Round, TxPacket, Window,
 };
-use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{FalconTime, Ticks};
 use crate::wire::nack::NackCode;
@@ -92,8 +92,8 @@ impl PacketDelivery {
             return AckVerdict::Invalid;
         }
         if ack.selective != 0 {
-            let data_unsent = Bitmap128::low_mask(data_flight - data_advance).not();
-            let request_unsent = Bitmap128::low_mask(request_flight - request_advance).not();
+            let data_unsent = WindowBits::low_mask(data_flight - data_advance).not();
+            let request_unsent = WindowBits::low_mask(request_flight - request_advance).not();
             let data = ack.data_acknowledged.or(ack.data_received).and(data_unsent);
             if !data.is_zero() || !ack.request.and(request_unsent).is_zero() {
                 return AckVerdict::Invalid;
@@ -107,12 +107,12 @@ impl PacketDelivery {
     /// acknowledged packets. The caller has to take them one by one with [`Delivery::next_acknowledged`] until that
     /// returns `None`.
     #[inline(always)]
-    pub(super) fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> Bitmap128 {
+    pub(super) fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> WindowBits {
         let (base, selective) =
             window.of((ack.data_base, &ack.data_acknowledged), (ack.request_base, &ack.request));
         let w = &mut self.lane(window).tx;
         let advance = base.distance_from(w.base);
-        let new = Bitmap128::low_mask(advance).or(selective.shift_left(advance)).and_not(w.acknowledged);
+        let new = WindowBits::low_mask(advance).or(selective.shift_left(advance)).and_not(w.acknowledged);
         w.acknowledged = w.acknowledged.or(new);
         w.retransmit = w.retransmit.and_not(new);
         if !w.not_ready.is_zero() {
@@ -205,7 +205,7 @@ impl Delivery<'_> {
     /// Takes the next of the packets that [`PacketDelivery::acknowledge`] found. The packet is no longer
     /// outstanding (D-30). After the last packet, advances the base.
     #[inline(always)]
-    pub(super) fn next_acknowledged(&mut self, window: Window, new: &mut Bitmap128) -> Option<TxPacket> {
+    pub(super) fn next_acknowledged(&mut self, window: Window, new: &mut WindowBits) -> Option<TxPacket> {
         let w = &mut self.state.lane(window).tx;
         let Some(offset) = new.take_lowest() else {
             w.advance();

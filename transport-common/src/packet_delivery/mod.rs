@@ -74,6 +74,7 @@ mod retransmission;
 mod state;
 mod tables;
 mod transmit_window;
+mod window_bits;
 
 pub use ack_state::{AckState, NackState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
@@ -83,7 +84,8 @@ pub use path_clock::{PathClock, PathTimes, Round};
 pub use rack_state::{Latest, Probe, Rack};
 pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Retransmission};
-pub use state::{DATA_WINDOW, Lane, PacketDelivery, REQUEST_WINDOW, Tuning};
+pub use state::{Lane, PacketDelivery, Tuning};
 pub use tables::{DeliveryTables, PacketTable, PacketTables, Resend};
 pub(crate) use transmit_window::packet_index;
-pub use transmit_window::{Gate, PACKETS, PacketFlags, TransmitWindow, TxPacket, Window};
+pub use transmit_window::{Gate, PacketFlags, TransmitWindow, TxPacket, Window};
+pub use window_bits::{DATA_WINDOW, PACKETS, REQUEST_WINDOW, WindowBits};

@@ -7,12 +7,12 @@
 //! TLP sends the last packet again if nothing arrives for two round trips. The acknowledgement of that probe shows RACK
 //! what else is missing. Without it, only the retransmission timeout finds the loss of the last packets.
 
+use super::WindowBits;
 use super::transmit_window::packet_index;
 use super::{
     Acknowledgement, Latest, PacketDelivery, PacketFlags, PacketTable, PacketTables, PathClock, PathTimes,
     Probe, Rack, Resend, Tuning, Window, tables,
 };
-use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh, walked_once};
@@ -48,7 +48,7 @@ impl Rack {
             Window::Request => (ack.request_base, ack.request),
         };
         let advance = base.distance_from(w.base);
-        let delivered = Bitmap128::low_mask(advance).or(selected.shift_left(advance));
+        let delivered = WindowBits::low_mask(advance).or(selected.shift_left(advance));
         let mut known = w.acknowledged;
         if matches!(window, Window::Data) {
             let received = self.received_from(w.base);
@@ -65,7 +65,7 @@ impl Rack {
     }
 
     #[inline(always)]
-    fn note_all(&mut self, packets: &PacketTable, mut delivered: Bitmap128, search: &Search<'_>) {
+    fn note_all(&mut self, packets: &PacketTable, mut delivered: WindowBits, search: &Search<'_>) {
         while let Some(offset) = delivered.take_lowest() {
             bounded!();
             let offset = fresh(offset);
@@ -176,7 +176,7 @@ impl Rack {
 
     /// Returns the data packets known to be received, from the base of the window.
     #[inline(always)]
-    fn received_from(&self, base: Psn) -> Bitmap128 {
+    fn received_from(&self, base: Psn) -> WindowBits {
         self.received.shift_right(base.distance_from(self.received_base))
     }
 
@@ -207,7 +207,7 @@ impl Rack {
     ) -> bool {
         let w = &delivery.lanes[window.index()].tx;
         let received =
-            if matches!(window, Window::Data) { self.received_from(w.base) } else { Bitmap128::ZERO };
+            if matches!(window, Window::Data) { self.received_from(w.base) } else { WindowBits::ZERO };
         let (base, mut missing) = (w.base, w.timed().and_not(received));
         let late = self.reordering_window(w.acknowledged.or(received), &delivery.tuning, times);
         let wait = Ticks(self.rtt.0.saturating_add(late.0));
@@ -238,7 +238,7 @@ impl Rack {
     /// packet was seen out of order, more packets above the first hole than the out-of-order distance mean loss at once
     /// (RFC 8985, 6.2, step 4).
     #[inline(always)]
-    fn reordering_window(&self, delivered: Bitmap128, tuning: &Tuning, times: &PathTimes) -> Ticks {
+    fn reordering_window(&self, delivered: WindowBits, tuning: &Tuning, times: &PathTimes) -> Ticks {
         let above = delivered.count_ones() - delivered.trailing_ones();
         if self.reordered == 0 && above > tuning.ooo_threshold {
             return Ticks(0);

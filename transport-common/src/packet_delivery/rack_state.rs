@@ -1,7 +1,7 @@
 //! State of the RACK-TLP extension.
 
 use super::Window;
-use crate::bitmap::Bitmap128;
+use super::WindowBits;
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
@@ -53,7 +53,7 @@ impl Probe {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct Rack {
     /// Bit n: the peer has received data packet `received_base` + n. It may not be acknowledged yet.
-    pub received: Bitmap128,
+    pub received: WindowBits,
     /// Base of `received`. The window's base may be past it.
     pub received_base: Psn,
     /// When the most recently sent of the delivered packets was sent. This and the next two are valid with

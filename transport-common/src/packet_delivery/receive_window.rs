@@ -1,6 +1,6 @@
 //! Receive side of one sliding window (F-9.2.1): base PSN, received and acknowledged bitmaps.
 
-use crate::bitmap::Bitmap128;
+use super::WindowBits;
 use crate::ids::Psn;
 use bytemuck::{Pod, Zeroable};
 
@@ -48,12 +48,12 @@ pub struct ReceiveWindow {
     /// Always 0.
     pub reserved: u32,
     /// Bit n: base + n was received.
-    pub received: Bitmap128,
+    pub received: WindowBits,
     /// Bit n: base + n is acknowledged.
-    pub acknowledged: Bitmap128,
+    pub acknowledged: WindowBits,
     /// Bit n: base + n is Pull Data that answered one of our pulls. Once the base has passed it, its sender knows
     /// that we have it.
-    pub answers: Bitmap128,
+    pub answers: WindowBits,
 }
 
 impl ReceiveWindow {
@@ -64,9 +64,9 @@ impl ReceiveWindow {
             size,
             own: 0,
             reserved: 0,
-            received: Bitmap128::ZERO,
-            acknowledged: Bitmap128::ZERO,
-            answers: Bitmap128::ZERO,
+            received: WindowBits::ZERO,
+            acknowledged: WindowBits::ZERO,
+            answers: WindowBits::ZERO,
         }
     }
 
@@ -116,7 +116,7 @@ impl ReceiveWindow {
         let answered = if self.answers.is_zero() {
             0
         } else {
-            let passed = self.answers.and(Bitmap128::low_mask(run)).count_ones();
+            let passed = self.answers.and(WindowBits::low_mask(run)).count_ones();
             self.answers = self.answers.shift_right(run);
             passed
         };

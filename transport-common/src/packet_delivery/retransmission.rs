@@ -1,12 +1,12 @@
 //! Early retransmission (F-9.1.4), retransmission by timeout (F-9.1.5), and the choice of the packet to resend.
 
+use super::WindowBits;
 use super::tables::packet;
 use super::transmit_window::packet_index;
 use super::{
-    Acknowledgement, Delivery, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTable, PacketTables,
-    PathClock, Resend, TxPacket, Window,
+    Acknowledgement, Delivery, Gate, Lane, PacketDelivery, PacketFlags, PacketTable, PacketTables, PathClock,
+    Resend, TxPacket, Window,
 };
-use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh, walked_once};
@@ -55,7 +55,7 @@ struct Expiry {
     /// The RNR timeout code of that packet.
     first_code: u8,
     /// Exhausted packets, as offsets from the base.
-    exhausted: Bitmap128,
+    exhausted: WindowBits,
 }
 
 impl Delivery<'_> {
@@ -63,7 +63,7 @@ impl Delivery<'_> {
     /// the next one (F-9.1.5). An exhausted packet becomes a Resync. An exhausted Resync fails the connection
     /// (D-46). Returns the exhausted Resyncs by window, as offsets from its base.
     #[inline(always)]
-    pub fn on_timer(&mut self, clock: &impl PathClock, now: FalconTime) -> [Bitmap128; 2] {
+    pub fn on_timer(&mut self, clock: &impl PathClock, now: FalconTime) -> [WindowBits; 2] {
         let exhausted = self.state.on_timer(&mut self.tables.packets, now, clock.rto());
         if self.state.has_rack() {
             self.tables.rack.on_timer(self.state, &mut self.tables.packets, &clock.times(now));
@@ -132,7 +132,7 @@ impl PacketDelivery {
         age: Ticks,
     ) -> bool {
         // RACK-TLP goes by time in place of the distance.
-        let threshold = if self.has_rack() { PACKETS as u32 } else { self.tuning.ooo_threshold };
+        let threshold = if self.has_rack() { WindowBits::WIDTH } else { self.tuning.ooo_threshold };
         // The last copy has to be at least one round trip old (F-9.1.4-2).
         let since = FalconTime(now.0.wrapping_sub(age.0));
         let [data_packets, request_packets] = packets;
@@ -150,7 +150,7 @@ impl PacketDelivery {
     }
 
     #[inline(always)]
-    fn on_timer(&mut self, packets: &mut PacketTables, now: FalconTime, rto: Ticks) -> [Bitmap128; 2] {
+    fn on_timer(&mut self, packets: &mut PacketTables, now: FalconTime, rto: Ticks) -> [WindowBits; 2] {
         self.retransmit = Deadline::NONE;
         [self.expire(packets, Window::Data, now, rto), self.expire(packets, Window::Request, now, rto)]
     }
@@ -162,13 +162,13 @@ impl PacketDelivery {
         window: Window,
         now: FalconTime,
         rto: Ticks,
-    ) -> Bitmap128 {
+    ) -> WindowBits {
         let limit = self.tuning.max_retransmit_attempts;
         let w = &self.lanes[window as usize].tx;
         let first_not_ready =
-            if self.tuning.ordered != 0 { w.not_ready.trailing_zeros() } else { PACKETS as u32 };
+            if self.tuning.ordered != 0 { w.not_ready.trailing_zeros() } else { WindowBits::WIDTH };
         let first_code = packets[window as usize][packet_index(w.base.add(first_not_ready))].rnr_code;
-        let mut expiry = Expiry { now, rto, limit, first_not_ready, first_code, exhausted: Bitmap128::ZERO };
+        let mut expiry = Expiry { now, rto, limit, first_not_ready, first_code, exhausted: WindowBits::ZERO };
         expire_all(self, &mut packets[window as usize], &mut expiry, window.index() as u32);
         expiry.exhausted
     }
@@ -200,12 +200,12 @@ impl PacketDelivery {
         let data = &self.data().tx;
         let request = &self.request().tx;
         let response = data.retransmit.and(data.pull_data).trailing_zeros();
-        if response < PACKETS as u32 && data.may_retransmit(response, true, gate) {
+        if response < WindowBits::WIDTH && data.may_retransmit(response, true, gate) {
             return Some(Resend { window: Window::Data, psn: data.base.add(response) });
         }
         let push = data.retransmit.and_not(data.pull_data).trailing_zeros();
         let pull = request.retransmit.trailing_zeros();
-        let (has_push, has_pull) = (push < PACKETS as u32, pull < PACKETS as u32);
+        let (has_push, has_pull) = (push < WindowBits::WIDTH, pull < WindowBits::WIDTH);
         let (push_psn, pull_psn) = (data.base.add(push), request.base.add(pull));
         let push_passes = has_push && data.may_retransmit(push, false, gate);
         let pull_passes = has_pull && request.may_retransmit(pull, false, gate);
@@ -286,7 +286,7 @@ impl Lane {
     fn detect_loss(
         &mut self,
         packets: &mut PacketTable,
-        received: &Bitmap128,
+        received: &WindowBits,
         bitmap_base: Psn,
         (since, threshold, own): (FalconTime, u32, u8),
     ) -> bool {
@@ -302,7 +302,7 @@ impl Lane {
     /// Queues those of `lost` whose last copy was sent at `since` or before (F-9.1.4-2). An RNR delay continues
     /// (D-36).
     #[inline(never)]
-    fn queue_lost(&mut self, packets: &mut PacketTable, lost: &mut Bitmap128, since: FalconTime) {
+    fn queue_lost(&mut self, packets: &mut PacketTable, lost: &mut WindowBits, since: FalconTime) {
         let w = &mut self.tx;
         let base = w.base;
         while let Some(offset) = lost.take_lowest() {

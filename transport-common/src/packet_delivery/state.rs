@@ -4,11 +4,6 @@ use super::{AckState, ReceiveWindow, TransmitWindow, Window};
 use crate::units::{Deadline, FalconTime, Ticks};
 use bytemuck::{Pod, Zeroable};
 
-/// Largest transmit and receive window for Pull Requests, packets (F-9-1).
-pub const REQUEST_WINDOW: u32 = 64;
-/// Largest transmit and receive window for Push and Pull Data, packets (F-9-1).
-pub const DATA_WINDOW: u32 = 128;
-
 /// Values that are fixed at setup.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]

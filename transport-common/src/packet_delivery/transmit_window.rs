@@ -1,7 +1,8 @@
 //! Transmit side of one sliding window (F-9.1.1): bases, bitmaps, outstanding counts, the gate.
 
-use crate::bitmap::Bitmap128;
+use super::{PACKETS, WindowBits};
 use crate::ids::{Psn, Rsn};
+use crate::ring::place;
 use crate::units::{FalconTime, Ticks};
 use crate::verifier::opaque;
 use crate::wire::PacketType;
@@ -9,9 +10,6 @@ use crate::wire::nack::rnr_timeout;
 use crate::wire::resync::ResyncCode;
 use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
-
-/// Entries of a packet table.
-pub const PACKETS: usize = 128;
 
 /// One of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,9 +136,8 @@ pub struct Gate {
 /// Transmit window. The request window uses the low 64 bits.
 ///
 /// ```
-/// use transport_common::bitmap::Bitmap128;
 /// use transport_common::ids::Psn;
-/// use transport_common::packet_delivery::{Gate, TransmitWindow};
+/// use transport_common::packet_delivery::{Gate, TransmitWindow, WindowBits};
 ///
 /// let gate = Gate { fabric: 5, ncwnd: 8 };
 /// let mut window = TransmitWindow::new(Psn(300), 128);
@@ -151,7 +148,7 @@ pub struct Gate {
 /// assert!(!window.may_send_response(gate));
 ///
 /// // With a distance of 3, an EACK with bit 4 shows that the first packet is lost, and not yet the second.
-/// assert_eq!(window.shown_lost(Bitmap128::bit(4), 3, 0), (Bitmap128::bit(0), true));
+/// assert_eq!(window.shown_lost(WindowBits::bit(4), 3, 0), (WindowBits::bit(0), true));
 ///
 /// window.acknowledged.set(1);
 /// assert_eq!(window.advance(), 0, "the base waits for the oldest packet");
@@ -173,14 +170,14 @@ pub struct TransmitWindow {
     /// Outstanding packets of ULP requests that were retransmitted: RORRC or DORRC (F-9.1.2-7).
     pub outstanding_retransmitted: u16,
     /// Bit n: base + n is acknowledged.
-    pub acknowledged: Bitmap128,
+    pub acknowledged: WindowBits,
     /// Bit n: base + n waits for retransmission.
-    pub retransmit: Bitmap128,
+    pub retransmit: WindowBits,
     /// Bit n: base + n is Pull Data, which does not count against ncwnd.
-    pub pull_data: Bitmap128,
+    pub pull_data: WindowBits,
     /// Bit n: an RNR NACK took base + n out of flight. It is sent again later (D-43), and until then it counts neither
     /// towards fcwnd nor towards ncwnd (D-92).
-    pub not_ready: Bitmap128,
+    pub not_ready: WindowBits,
 }
 
 impl TransmitWindow {
@@ -192,10 +189,10 @@ impl TransmitWindow {
             size,
             outstanding_requests: 0,
             outstanding_retransmitted: 0,
-            acknowledged: Bitmap128::ZERO,
-            retransmit: Bitmap128::ZERO,
-            pull_data: Bitmap128::ZERO,
-            not_ready: Bitmap128::ZERO,
+            acknowledged: WindowBits::ZERO,
+            retransmit: WindowBits::ZERO,
+            pull_data: WindowBits::ZERO,
+            not_ready: WindowBits::ZERO,
         }
     }
 
@@ -208,8 +205,8 @@ impl TransmitWindow {
     /// Returns the PSNs that were sent and are neither acknowledged nor queued for retransmission: those whose
     /// timer runs.
     #[inline(always)]
-    pub fn timed(&self) -> Bitmap128 {
-        Bitmap128::low_mask(self.in_flight()).and_not(self.acknowledged).and_not(self.retransmit)
+    pub fn timed(&self) -> WindowBits {
+        WindowBits::low_mask(self.in_flight()).and_not(self.acknowledged).and_not(self.retransmit)
     }
 
     /// Returns the packets that `received`, as a bitmap from the base, shows to be lost: packets more than
@@ -217,14 +214,14 @@ impl TransmitWindow {
     /// Also returns whether the out-of-order distance shows any loss. The caller has to check whether the last
     /// copy is old enough (F-9.1.4-2).
     #[inline(always)]
-    pub fn shown_lost(&self, received: Bitmap128, ooo_threshold: u32, own: u8) -> (Bitmap128, bool) {
+    pub fn shown_lost(&self, received: WindowBits, ooo_threshold: u32, own: u8) -> (WindowBits, bool) {
         let top = received.top();
         // PSN < psn_high - threshold, with psn_high at offset top - 1 (D-36).
         let distance = if top > ooo_threshold { top - 1 - ooo_threshold.min(top - 1) } else { 0 };
         let reach = if own != 0 { self.in_flight() } else { distance };
         let missing = self.timed().and_not(received);
-        let shown = !missing.and(Bitmap128::low_mask(distance)).is_zero();
-        (missing.and(Bitmap128::low_mask(reach)), shown)
+        let shown = !missing.and(WindowBits::low_mask(distance)).is_zero();
+        (missing.and(WindowBits::low_mask(reach)), shown)
     }
 
     /// Returns whether the gate is open for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). With
@@ -251,7 +248,7 @@ impl TransmitWindow {
         if self.not_ready.is_zero() {
             0
         } else {
-            self.not_ready.and(Bitmap128::low_mask(offset)).count_ones()
+            self.not_ready.and(WindowBits::low_mask(offset)).count_ones()
         }
     }
 
@@ -327,5 +324,5 @@ const fn reserved(size: u32) -> u32 {
 /// Returns the index of a PSN in its packet table.
 #[inline(always)]
 pub(crate) const fn packet_index(psn: Psn) -> usize {
-    psn.0 as usize & (PACKETS - 1)
+    place::<PACKETS>(psn.0)
 }

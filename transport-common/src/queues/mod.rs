@@ -14,6 +14,7 @@ use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
+pub use crate::ids::CONNECTIONS;
 pub use crate::memory::{
     AccessFlags, BANK_BYTES, BANK_GUARD, DEFAULT_BANKS, DEFAULT_MEMORY, Domain, LKey, MAX_BANKS, PAGE_BYTES,
     ProtectionDomain, REGIONS, Region,
@@ -28,14 +29,6 @@ pub use control::{Command, ControlPage};
 pub use port::{Published, Queues};
 pub use receive::{ReceiveEntries, ReceiveQueue};
 pub use work::{SEND_QUEUE_DEPTH, WorkEntries, WorkQueue};
-
-/// Largest number of connections of a node, a power of two. The slot of a CID is its value modulo this number.
-pub const CONNECTIONS: usize = 256;
-/// Returns the slot of a CID in the connection table: its value modulo [`CONNECTIONS`].
-#[inline(always)]
-pub const fn slot_of(cid: Cid) -> u32 {
-    cid.0 & (CONNECTIONS as u32 - 1)
-}
 
 /// The queues of one connection. They are mapped into the application.
 ///

@@ -21,6 +21,11 @@ pub const READY_WORDS: usize = CONNECTIONS / 64;
 /// The engine looks at the timing wheel in one of so many frames, a power of two.
 const FRAMES_PER_LOOK: u64 = 8;
 
+/// Returns the number of words that fill the last cache line of `bytes`.
+const fn words_to_fill(bytes: usize) -> usize {
+    (bytes.next_multiple_of(64) - bytes) / 8
+}
+
 /// The node page: doorbells and the state of the engine, shared by the application, the engine and the wire
 /// program. A field that one side writes often does not share a cache line with a field that another side reads
 /// often.
@@ -30,7 +35,7 @@ pub struct NodePage {
     /// The connections that have rung their doorbells, and that the engine must serve.
     pub ready: ReadySet<READY_WORDS>,
     /// Fills the doorbells' cache line.
-    pub reserved: [u64; 7 - READY_WORDS],
+    pub reserved: [u64; words_to_fill(size_of::<ReadySet<READY_WORDS>>())],
     /// Engine thread: 1 while it sleeps and must be woken. The side that wakes it writes 0.
     pub engine_sleeping: AtomicU64,
     /// Engine thread: when it wakes up by itself, in picoseconds of the monotonic clock; 0 means never.
@@ -54,9 +59,10 @@ pub struct NodePage {
 }
 
 const _: () = {
-    assert!(core::mem::offset_of!(NodePage, engine_sleeping) == 64);
-    assert!(core::mem::offset_of!(NodePage, idle_frames) == 128);
-    assert!(core::mem::offset_of!(NodePage, cells_in_use) == 192);
+    let engine = core::mem::offset_of!(NodePage, engine_sleeping);
+    assert!(engine.is_multiple_of(64), "cache lines after those of the doorbells");
+    assert!(core::mem::offset_of!(NodePage, idle_frames) == engine + 64);
+    assert!(core::mem::offset_of!(NodePage, cells_in_use) == engine + 128);
     assert!(ReadySet::<READY_WORDS>::SLOTS as usize == CONNECTIONS);
 };
 

@@ -5,6 +5,7 @@ use super::{
     fetch_ahead,
 };
 use crate::ids::{Rsn, WorkPosition};
+use crate::ring::place;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh};
 use crate::wire::resync::ResyncCode;
@@ -62,7 +63,7 @@ pub(crate) struct Next {
 }
 
 const fn index(rsn: Rsn) -> usize {
-    rsn.0 as usize & (TRANSACTIONS - 1)
+    place::<TRANSACTIONS>(rsn.0)
 }
 
 impl Initiator {

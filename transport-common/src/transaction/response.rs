@@ -2,6 +2,7 @@
 
 use super::{RESPONSES, Target};
 use crate::ids::Rsn;
+use crate::ring::at_mut;
 use crate::verifier::{bounded, fresh};
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Zeroable};
 
@@ -60,11 +61,9 @@ unsafe impl<A: CheckedBitPattern> CheckedBitPattern for Response<A> {
 /// The responses of a connection, indexed by position modulo [`RESPONSES`].
 pub type Responses<A> = [Response<A>; RESPONSES];
 
-/// Returns the response at a position.
-#[inline(always)]
-pub(super) fn at<A>(responses: &mut Responses<A>, position: u32) -> &mut Response<A> {
-    &mut responses[position as usize & (RESPONSES - 1)]
-}
+/// A packet keeps the place of its response in 16 bits.
+const _: () =
+    assert!(RESPONSES <= 1 << 16, "widen `TxPacket::response`, `PULL_CREDITS` and `Initiator::open_pulls`");
 
 impl Target {
     /// Returns whether the ring has space for another response.
@@ -82,7 +81,7 @@ impl Target {
     /// Appends the answer to the request `rsn`. The ring must have space.
     #[inline(always)]
     pub fn answer<A: Copy>(&mut self, responses: &mut Responses<A>, rsn: Rsn, answer: A) {
-        *at(responses, self.response_tail) = Response { rsn, state: ResponseState::Ready, answer };
+        *at_mut(responses, self.response_tail) = Response { rsn, state: ResponseState::Ready, answer };
         self.response_tail = self.response_tail.wrapping_add(1);
     }
 
@@ -90,7 +89,7 @@ impl Target {
     #[inline(always)]
     pub fn send_response<A>(&mut self, responses: &mut Responses<A>) -> (u16, Rsn) {
         let position = self.response_next;
-        let response = at(responses, position);
+        let response = at_mut(responses, position);
         response.state = ResponseState::Sent;
         self.response_next = position.wrapping_add(1);
         (position as u16, response.rsn)
@@ -100,13 +99,13 @@ impl Target {
     /// after it.
     #[inline(always)]
     pub fn response_acknowledged<A>(&mut self, responses: &mut Responses<A>, place: u16) {
-        at(responses, place as u32).state = ResponseState::Acknowledged;
+        at_mut(responses, place as u32).state = ResponseState::Acknowledged;
         let mut looked_at = 0;
         while looked_at < RESPONSES as u32 {
             bounded!();
             looked_at = fresh(looked_at + 1);
             let head = fresh(self.response_head);
-            let response = at(responses, head);
+            let response = at_mut(responses, head);
             if head == self.response_next || response.state != ResponseState::Acknowledged {
                 break;
             }

@@ -2,8 +2,9 @@
 //! Only the ULP knows the meaning of a request.
 
 use super::TRANSACTIONS;
-use crate::bitmap::Bitmap128;
 use crate::ids::{CellId, Psn, Rsn};
+use crate::packet_delivery::WindowBits;
+use crate::ring::{at, at_mut, place};
 use crate::units::{Deadline, FalconTime};
 use crate::verifier::{bounded, fresh};
 use crate::wire::nack::rnr_timeout;
@@ -13,7 +14,9 @@ use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 /// Code of the longest RNR delay that a target of ours requests: 163.84 ms (F-7.8-12).
 const LONGEST_RNR_CODE: u8 = 28;
 /// Unordered: index of the first pull in the table. The pushes are before it.
-const PULLS_FROM: u32 = 128;
+const PULLS_FROM: u32 = WindowBits::WIDTH;
+const _: () =
+    assert!(TRANSACTIONS as u32 >= 2 * PULLS_FROM, "the table has a place for each packet of both windows");
 /// Step from an RNR code to the code of twice the delay.
 const TWICE: u8 = 2;
 
@@ -117,14 +120,14 @@ pub struct Target {
     pub gap: u8,
     /// Time when the next request in RNR is offered to the ULP again.
     pub rnr_timer: Deadline,
-    /// Requests whose RNR time is over. Unordered: pushes by PSN modulo 128. Ordered: only one bit, for `nrsn`.
-    pub rnr_due: Bitmap128,
-    /// Unordered: pushes that wait until their RNR time is over, by PSN modulo 128.
-    pub rnr_waiting: Bitmap128,
-    /// Unordered: pulls whose RNR time is over, by PSN modulo 128.
-    pub pulls_due: Bitmap128,
-    /// Unordered: pulls that wait until their RNR time is over, by PSN modulo 128.
-    pub pulls_waiting: Bitmap128,
+    /// Requests whose RNR time is over. Unordered: pushes by PSN modulo the window. Ordered: only one bit, for `nrsn`.
+    pub rnr_due: WindowBits,
+    /// Unordered: pushes that wait until their RNR time is over, by PSN modulo the window.
+    pub rnr_waiting: WindowBits,
+    /// Unordered: pulls whose RNR time is over, by PSN modulo the window.
+    pub pulls_due: WindowBits,
+    /// Unordered: pulls that wait until their RNR time is over, by PSN modulo the window.
+    pub pulls_waiting: WindowBits,
 }
 
 /// What to do with a request that is new in its window.
@@ -178,9 +181,9 @@ impl Target {
     #[inline(always)]
     pub fn key(&self, rsn: Rsn, psn: Psn, pull: bool) -> u32 {
         if self.ordered != 0 {
-            rsn.0 & (TRANSACTIONS as u32 - 1)
+            place::<TRANSACTIONS>(rsn.0) as u32
         } else {
-            (psn.0 & 127) | if pull { PULLS_FROM } else { 0 }
+            bit_of(psn.0) | if pull { PULLS_FROM } else { 0 }
         }
     }
 
@@ -240,7 +243,7 @@ impl Target {
     #[inline(always)]
     pub(crate) fn rnr_code_without_cell(&self, table: &Table) -> u8 {
         let key = self.rnr_waiting.trailing_zeros();
-        if key < 128 { at(table, key).code } else { self.first_rnr_code }
+        if key < WindowBits::WIDTH { at(table, key).code } else { self.first_rnr_code }
     }
 
     /// Records a request whose payload is in a receive cell.
@@ -268,15 +271,15 @@ impl Target {
         let pull = request.is_pull();
         if self.ordered != 0 {
             self.rnr = if pull { PULL_IN_RNR } else { PUSH_IN_RNR };
-            self.rnr_due = Bitmap128::ZERO;
+            self.rnr_due = WindowBits::ZERO;
             self.rnr_timer = Deadline::at(at);
         } else {
             if pull {
-                self.pulls_due.clear(key & 127);
-                self.pulls_waiting.set(key & 127);
+                self.pulls_due.clear(bit_of(key));
+                self.pulls_waiting.set(bit_of(key));
             } else {
-                self.rnr_due.clear(key & 127);
-                self.rnr_waiting.set(key & 127);
+                self.rnr_due.clear(bit_of(key));
+                self.rnr_waiting.set(bit_of(key));
             }
             self.rnr_timer = Deadline::at(at).or_earlier(self.rnr_timer);
         }
@@ -289,7 +292,7 @@ impl Target {
         self.rnr_timer = Deadline::NONE;
         if self.ordered != 0 {
             if self.rnr != NOT_IN_RNR {
-                self.rnr_due = Bitmap128::bit(0);
+                self.rnr_due = WindowBits::bit(0);
             }
             return;
         }
@@ -343,10 +346,10 @@ impl Target {
             if self.rnr != PUSH_IN_RNR {
                 return;
             }
-            self.rnr_due = Bitmap128::bit(0);
+            self.rnr_due = WindowBits::bit(0);
         } else {
             self.rnr_due = self.rnr_due.or(self.rnr_waiting);
-            self.rnr_waiting = Bitmap128::ZERO;
+            self.rnr_waiting = WindowBits::ZERO;
             if !self.pulls_waiting.is_zero() {
                 return;
             }
@@ -373,9 +376,9 @@ impl Target {
     pub(crate) fn next_held(&mut self, table: &mut Table) -> Option<Held> {
         if self.ordered == 0 {
             let mut key = self.rnr_due.trailing_zeros();
-            if key >= 128 {
+            if key >= WindowBits::WIDTH {
                 let pull = self.pulls_due.trailing_zeros();
-                if pull >= 128 || !self.has_response_slot() {
+                if pull >= WindowBits::WIDTH || !self.has_response_slot() {
                     return None;
                 }
                 key = fresh(pull | PULLS_FROM);
@@ -401,7 +404,7 @@ impl Target {
             bounded!();
             looked_at = fresh(looked_at + 1);
             let nrsn = Rsn(fresh(self.nrsn.0));
-            let key = nrsn.0 & (TRANSACTIONS as u32 - 1);
+            let key = place::<TRANSACTIONS>(nrsn.0) as u32;
             let request = *at(table, key);
             if request.rsn != nrsn {
                 return None;
@@ -430,7 +433,7 @@ impl Target {
             if self.rnr != NOT_IN_RNR {
                 self.rnr = NOT_IN_RNR;
                 self.rnr_timer = Deadline::NONE;
-                self.rnr_due = Bitmap128::ZERO;
+                self.rnr_due = WindowBits::ZERO;
             }
         } else {
             self.forget_rnr(key, pull);
@@ -440,11 +443,11 @@ impl Target {
     #[inline(always)]
     fn forget_rnr(&mut self, key: u32, pull: bool) {
         if pull {
-            self.pulls_waiting.clear(key & 127);
-            self.pulls_due.clear(key & 127);
+            self.pulls_waiting.clear(bit_of(key));
+            self.pulls_due.clear(bit_of(key));
         } else {
-            self.rnr_waiting.clear(key & 127);
-            self.rnr_due.clear(key & 127);
+            self.rnr_waiting.clear(bit_of(key));
+            self.rnr_due.clear(bit_of(key));
         }
     }
 
@@ -541,14 +544,10 @@ impl Target {
     }
 }
 
+/// Returns the bit of a request of an unordered connection, by its PSN or its key.
 #[inline(always)]
-fn at(table: &Table, key: u32) -> &TargetRequest {
-    &table[key as usize & (TRANSACTIONS - 1)]
-}
-
-#[inline(always)]
-fn at_mut(table: &mut Table, key: u32) -> &mut TargetRequest {
-    &mut table[key as usize & (TRANSACTIONS - 1)]
+const fn bit_of(number: u32) -> u32 {
+    place::<{ WindowBits::WIDTH as usize }>(number) as u32
 }
 
 /// Returns the code of about twice the delay, up to the longest.

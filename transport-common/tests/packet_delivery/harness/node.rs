@@ -12,10 +12,10 @@ use transport_common::congestion::result::Outcome;
 use transport_common::connection::{Parameters, Snapshot, WorkKind};
 use transport_common::counters::Counter;
 use transport_common::datapath::{self, MAX_FRAME_BYTES, Scratch, Serviced, Turn, Verdict};
-use transport_common::ids::CellId;
+use transport_common::ids::{CellId, Slot};
 use transport_common::queues::{
     AccessFlags, COMPLETION_QUEUE_DEPTH, Completion, LKey, NodeConfig, QueuePair, Queues,
-    RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
+    RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest,
 };
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 
@@ -51,7 +51,7 @@ impl Node {
         // The paths of the connections here have no addresses.
         let node = NodeConfig { memory: MEMORY as u64, ..node_config([0; 6], [0; 4], [0; 16]) };
         let mut nic = HostNic::new(HostConfig { cells: CELLS, ..HostConfig::new(node) });
-        let slot = slot_of(p.config.local_cid) as usize;
+        let slot = Slot::of(p.config.local_cid).index();
         nic.open(slot, p);
         let mut entry = closed_entry();
         nic.exchange_entry(slot, &mut entry);

@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use transport_common::ids::Cid;
-use transport_common::queues::{self, CONNECTIONS};
+use transport_common::ids::{Cid, Slot};
+use transport_common::queues::CONNECTIONS;
 
 use crate::common::error::Error;
 
@@ -73,7 +73,7 @@ impl Cids {
 
 /// Returns the slot of a CID.
 pub const fn slot_of(cid: Cid) -> usize {
-    queues::slot_of(cid) as usize
+    Slot::of(cid).index()
 }
 
 /// A CID that is reserved for one connection. Dropping it frees the CID.
