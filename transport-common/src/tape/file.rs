@@ -12,7 +12,7 @@ use crate::connection::Snapshot;
 pub const MAGIC: [u8; 8] = *b"TIERCELT";
 /// Version of this layout, of the notes, and of the order in which the datapath asks and decides. It is raised
 /// when older traces can no longer be replayed.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Kind of a chunk ([`ChunkHead::kind`]). A reader refuses values without a name.
 #[repr(transparent)]
