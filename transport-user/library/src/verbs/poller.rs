@@ -116,6 +116,8 @@ impl Poller {
     fn run(&self, look: &impl Fn(bool) -> Option<Look>, notices: &mut impl Notices) {
         let mut pause = SHORTEST_PAUSE;
         while !self.stop.load(SeqCst) {
+            // Also while there is much to do, so that the ring does not fill up.
+            notices.clear();
             let Some(found) = look(false) else { return };
             if found.needed && (found.progress || found.timed) {
                 pause = if found.progress { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
