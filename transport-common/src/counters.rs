@@ -155,6 +155,8 @@ pub enum Counter {
     HandedToStack,
     /// Frames of the engine that did not leave: XDP or the stack could not pass them on to the card.
     DropNotSent,
+    /// Sleeping applications whose notice did not fit the ring. They are woken with those before them.
+    NoticeRingFull,
 }
 
 /// The counters that a step raises. A step raises each counter at most once, so one bit per counter is enough. A second

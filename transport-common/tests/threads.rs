@@ -36,9 +36,10 @@ impl Shared for QueuePair {
         for word in [&self.send_producer, &self.receive_producer, &self.control.receive_wanted] {
             word.load(Relaxed);
         }
-        for word in [&self.completion_producer, &self.completion_consumer] {
+        for word in [&self.completion_producer, &self.completion_consumer, &self.control.state] {
             word.load(Relaxed);
         }
+        self.control.armed.load(Relaxed);
         for n in 0..2 {
             self.send[n].load();
             self.receive[n].load();
@@ -193,6 +194,59 @@ fn completion_is_not_overwritten_before_it_is_taken() {
         let written = kernel.join().unwrap();
         assert_eq!(pair.completion_queue().get(DEPTH).map(|c| c.wr_id), written.then_some(DEPTH.into()));
     });
+}
+
+/// An application arms its queue, looks and sleeps if there is nothing, while `cpus` CPUs write a completion each. Returns
+/// how many notices there were if it sleeps.
+fn sleep_while_a_completion_is_written(
+    cpus: usize,
+    arm: fn(&QueuePair),
+    release: fn(&Lock),
+    judge: fn(sleeps: bool, notices: usize),
+) {
+    loom::model(move || {
+        let locked = page::<Locked>();
+        let cpu = move |locked: &Locked| {
+            assert!(locked.lock.acquire());
+            assert!(locked.pair.complete(completion(1)));
+            release(&locked.lock);
+            locked.pair.completion_queue().takes_notice()
+        };
+        let cpus: Vec<_> = (0..cpus).map(|_| start(&locked, cpu)).collect();
+        arm(&locked.pair);
+        let sleeps = locked.pair.completion_queue().get(0).is_none();
+        judge(sleeps, cpus.into_iter().filter_map(|cpu| cpu.join().unwrap().then_some(())).count());
+    });
+}
+
+fn arm(pair: &QueuePair) {
+    pair.completion_queue().arm(0, 0);
+}
+
+fn is_woken(sleeps: bool, notices: usize) {
+    assert!(!sleeps || notices == 1, "the application sleeps, and its completion waits");
+    assert!(notices <= 1, "one notice for each time the queue is armed");
+}
+
+#[test]
+fn application_that_falls_asleep_is_woken_once() {
+    for cpus in [1, 2] {
+        sleep_while_a_completion_is_written(cpus, arm, Lock::release, is_woken);
+    }
+}
+
+#[test]
+#[should_panic(expected = "the application sleeps")]
+fn armed_word_without_a_barrier_is_found() {
+    let arm = |pair: &QueuePair| pair.control.armed.store(u64::MAX, Release);
+    sleep_while_a_completion_is_written(1, arm, Lock::release, is_woken);
+}
+
+/// The kernel's half: the lock's word is written without a barrier.
+#[test]
+#[should_panic(expected = "the application sleeps")]
+fn look_at_the_armed_word_without_a_barrier_is_found() {
+    sleep_while_a_completion_is_written(1, arm, |_| (), is_woken);
 }
 
 /// The kernel asks for a receive and looks again. The application posts one and looks whether it is asked for.

@@ -106,6 +106,11 @@ static TRACE_LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
 
+/// Slots of connections whose applications have to be woken. A thread of the node reads it: no helper of BPF writes an
+/// eventfd. There is a place for each slot, with its head of 8 bytes.
+#[map]
+static NOTICES: RingBuf = RingBuf::with_byte_size(2 * 8 * SLOTS as u32, 0);
+
 /// Own addresses, set by the loader.
 #[unsafe(no_mangle)]
 pub(crate) static NODE_CONFIG: Global<NodeConfig> =
@@ -191,6 +196,15 @@ pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
     if !kept && let Some(lost) = TRACE_LOST.get_ptr_mut(0) {
         // SAFETY: this CPU's own value.
         unsafe { *lost += 1 };
+    }
+}
+
+/// Has the application of a slot woken. If the ring is full, nothing is lost, because the reader, which has what fills the
+/// ring still to read, looks at all queues.
+#[inline(never)]
+pub(crate) fn tell_sleeper(slot: u32) {
+    if NOTICES.output::<u64>(u64::from(slot), 0).is_err() {
+        count(Counter::NoticeRingFull, 1);
     }
 }
 

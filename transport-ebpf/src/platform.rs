@@ -524,6 +524,15 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
 
 impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     #[inline(always)]
+    fn notify(&mut self, slot: u32) {
+        let Some(queues) = maps::QUEUE_PAIRS.get_ptr(slot) else { return };
+        // SAFETY: a valid map value of atomics and cells.
+        if unsafe { (*queues).completion_queue().takes_notice() } {
+            maps::tell_sleeper(slot);
+        }
+    }
+
+    #[inline(always)]
     fn wake(&mut self, slot: u32, deadline: Option<Picoseconds>) {
         match deadline {
             Some(deadline) => maps::Shard.wake_by(slot, deadline),

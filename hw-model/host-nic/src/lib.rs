@@ -159,6 +159,7 @@ impl HostNic {
             published: [0; EVENT_QUEUES],
             results: VecDeque::new(),
             delays: [[0; BUCKETS]; DELAYS],
+            notices: vec![],
         };
         Self { card, frame: FrameAtHand::default(), scratch, config }
     }
@@ -323,6 +324,11 @@ impl HostNic {
     /// Returns the delay histograms of all acknowledgements: full, fabric, forward, reverse.
     pub fn delay_histograms(&self) -> &DelayHistogram {
         &self.card.delays
+    }
+
+    /// Returns the slots whose applications were woken since the last call, in their order.
+    pub fn take_notices(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.card.notices)
     }
 
     /// Asks the engine to close the connection of `slot`. All outstanding work completes.

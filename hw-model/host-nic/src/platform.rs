@@ -50,6 +50,8 @@ pub struct HostMemory {
     pub(super) published: [u64; EVENT_QUEUES],
     pub(super) results: VecDeque<CongestionEntry>,
     pub(super) delays: DelayHistogram,
+    /// Slots whose applications were woken.
+    pub(super) notices: Vec<u32>,
 }
 
 /// A frame and its properties. A card with several frames in flight has one of these for each.
@@ -368,6 +370,12 @@ impl CongestionQueues for HostPlatform<'_> {
 }
 
 impl Services for HostPlatform<'_> {
+    fn notify(&mut self, slot: u32) {
+        if self.card.connections.takes_notice(slot as usize) {
+            self.card.notices.push(slot);
+        }
+    }
+
     fn wake(&mut self, slot: u32, deadline: Option<Picoseconds>) {
         match deadline {
             Some(deadline) => self.card.shard.wake_by(slot, deadline),

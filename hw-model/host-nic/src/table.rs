@@ -110,6 +110,11 @@ impl Connections {
         &self.queue_pairs[slot]
     }
 
+    /// Returns whether the application of `slot` has to be woken, and disarms its queue.
+    pub(super) fn takes_notice(&self, slot: usize) -> bool {
+        self.queue_pairs.get(slot).is_some_and(|pair| pair.completion_queue().takes_notice())
+    }
+
     /// Returns the queues of `slot` for restoring a state.
     ///
     /// # Panics

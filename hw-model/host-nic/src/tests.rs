@@ -3,6 +3,7 @@
 mod tunnel;
 
 use super::*;
+use transport_common::connection::State;
 use transport_common::datapath::{Atomic, Frames, Memory, Scratch};
 use transport_common::queues::{AccessFlags, DEFAULT_MEMORY, Verb, WorkFlags};
 use transport_common::tape::{Recorded, RunKind, Tape};
@@ -52,10 +53,50 @@ fn write_is_placed_acknowledged_and_completed() {
     assert_eq!(b.memory()[8192 + 49..8192 + 151], [&[0][..], &[0xa5; 100], &[0]].concat());
     assert_eq!(verdict, Verdict::Transmit, "the last of a burst asks for its ACK (F-9.1.3.1-1)");
     assert_eq!(a.receive(answer).0, Verdict::Drop);
+    assert_eq!((a.take_notices(), b.take_notices()), (vec![], vec![]), "nobody sleeps");
     let completion = a.poll_completion(SLOT).expect("acknowledged");
     assert_eq!((completion.wr_id, completion.status, completion.rsn), (42, 0, parameters(0).tx.rsn.0));
     assert_eq!(a.poll_completion(SLOT), None);
     assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
+}
+
+/// A sleeping application is woken once by completions and once by another state. Meanwhile its packets wake nobody.
+#[test]
+fn an_application_that_sleeps_is_woken_by_its_completions() {
+    let (mut a, mut b) = (nic(0), nic(1));
+    a.open(SLOT, &parameters(0));
+    b.open(SLOT, &parameters(1));
+    b.register(Region {
+        offset: 8192,
+        length: 4096,
+        key: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..Region::default()
+    });
+    let work =
+        WorkRequest { opcode: Verb::WRITE, flags: WorkFlags::SIGNALED, rkey: 1, ..WorkRequest::default() };
+    let write = |a: &mut HostNic, b: &mut HostNic, count: usize| {
+        (0..count).for_each(|_| drop(a.post(SLOT, work).expect("the queue has space")));
+        for _ in 0..count {
+            let (_, frame) = a.engine_frame().expect("the doorbell was rung");
+            assert_eq!(a.take_notices(), [], "nothing is complete");
+            a.receive(b.receive(frame).1);
+        }
+    };
+    let arm = |nic: &HostNic, taken: u32| {
+        let queue = nic.queue_pair(SLOT).completion_queue();
+        queue.arm(State::Open as u32, taken);
+        assert!(queue.get(taken).is_none());
+    };
+    [&a, &b].into_iter().for_each(|nic| arm(nic, 0));
+    write(&mut a, &mut b, 2);
+    assert_eq!((a.take_notices(), b.take_notices()), (vec![SLOT as u32], vec![]));
+    write(&mut a, &mut b, 1);
+    assert_eq!(a.take_notices(), [], "it is awake");
+    arm(&a, 3);
+    a.close(SLOT);
+    while a.engine_frame().is_some() {}
+    assert_eq!(a.take_notices(), [SLOT as u32], "the connection is closed");
 }
 
 /// Returns the frame of a WRITE, with other data. It has no UDP checksum.

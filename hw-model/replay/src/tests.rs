@@ -14,6 +14,7 @@ use super::reader::LastStep;
 use super::{Chunk, Decisions, Ended, ReadError, Request, TraceReader, report};
 
 mod next_hop;
+mod notice;
 
 fn head() -> Vec<u8> {
     Head::THIS.to_bytes().to_vec()

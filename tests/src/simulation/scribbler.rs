@@ -90,7 +90,11 @@ pub fn overwrite(queues: &QueuePair, own: &Own, rng: &mut StdRng) {
         2..=5 => queues.send_producer.store(near(&queues.send_consumer, rng), Relaxed),
         6 => queues.receive_producer.store(near(&queues.receive_consumer, rng), Relaxed),
         7 => queues.completion_consumer.store(queues.completion_producer.load(Relaxed), Relaxed),
-        8 => queues.control.receive_wanted.store(rng.random(), Relaxed),
+        8 => {
+            let word: u32 = rng.random();
+            queues.control.receive_wanted.store(word, Relaxed);
+            queues.control.armed.store(u64::from(word) << 32, Relaxed);
+        }
         9 | 10 => queues.control.state.store(rng.random_range(0..6), Relaxed),
         11 => {
             let place = rng.random_range(0..queues.completions.len());

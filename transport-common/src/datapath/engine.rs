@@ -70,6 +70,7 @@ pub fn service<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         }
     }
     p.unlock(connection);
+    p.notify(slot);
     settle(p, s);
     plan(p, s);
     if serviced == Serviced::Held {
@@ -163,6 +164,7 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     p.unlock(connection);
     settle(p, s);
     ring(p, &s.step, slot, now);
+    p.notify(slot);
     transmit(p, s, slot)
 }
 

@@ -180,9 +180,13 @@ macro_rules! platform_calls {
             fn record_delays(&mut self, s: &$crate::datapath::Scratch) { RecordDelays "record delays" [] }
         }
 
-        /// Which connections the engine services, and when. The receiver may call only [`wake`](Self::wake). Only the engine
-        /// may call the others.
+        /// Which connections the engine services, and when; which applications are woken. The receiver may call only
+        /// [`wake`](Self::wake) and [`notify`](Self::notify). Only the engine may call the others.
         trait Services {
+            /// Wakes the application of `slot` if it sleeps and has to know of a completion or of another state
+            /// ([`CompletionQueue::takes_notice`](crate::queues::CompletionQueue::takes_notice)). The caller has released
+            /// the connection's lock, which is the barrier that this needs.
+            fn notify(&mut self, slot: u32) { Notify "notify" [slot] }
             /// Asks for a service by the engine for `slot`. With a deadline, a sleeping engine may be left asleep if it will
             /// wake up early enough by itself.
             fn wake(&mut self, slot: u32, deadline: Option<$crate::units::Picoseconds>) {

@@ -52,6 +52,7 @@ pub fn accept<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         place::of_answer(p, &mut s.step, domain);
     }
     p.unlock(connection);
+    p.notify(slot);
     if s.step.output.report.delays != 0 {
         p.record_delays(s);
     }

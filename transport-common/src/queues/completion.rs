@@ -7,10 +7,16 @@
 //! What the kernel may believe: nothing. A consumer counter that is ahead of the producer's, or behind by the depth or
 //! more, leaves no place. Then the application's own messages wait. The kernel's counter lies in a page that the
 //! application can write: if it does, completions get lost or are repeated, its own.
+//!
+//! An application that wants to sleep arms the queue ([`CompletionQueue::arm`]) and looks once more. The program that
+//! then appends a completion disarms it and has the application woken ([`CompletionQueue::takes_notice`]). It looks at the
+//! word `armed` when it has released the connection's lock, which is a full barrier: so either the application finds the
+//! completion, or the program finds the queue armed.
 
-use super::{AtomicU32, SEND_QUEUE_DEPTH, Slot};
+use super::{AtomicU32, ControlPage, SEND_QUEUE_DEPTH, Slot};
+use crate::shared::fence;
 use crate::ulp::{Completion, RECEIVE_QUEUE_DEPTH};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// Entries of the completion queue per connection. Every send entry and every receive entry can be outstanding at
 /// once.
@@ -43,17 +49,30 @@ pub struct CompletionQueue<'a> {
     producer: &'a AtomicU32,
     consumer: &'a AtomicU32,
     entries: &'a CompletionEntries,
+    control: &'a ControlPage,
+}
+
+/// Bit of [`ControlPage::armed`] that is set if the queue is armed.
+const ARMED: u64 = 1 << 63;
+
+/// Returns what [`ControlPage::armed`] is while an application sleeps that knows this state of the connection, and this
+/// number of completions.
+#[inline(always)]
+const fn armed_at(state: u32, written: u32) -> u64 {
+    ARMED | (state as u64) << 32 | written as u64
 }
 
 impl<'a> CompletionQueue<'a> {
-    /// Returns the queue with these parts: the kernel's counter, the application's counter, and the entries.
+    /// Returns the queue with these parts: the kernel's counter, the application's counter, the entries, and the page with
+    /// the word by which the application is woken.
     #[inline(always)]
     pub const fn new(
         producer: &'a AtomicU32,
         consumer: &'a AtomicU32,
         entries: &'a CompletionEntries,
+        control: &'a ControlPage,
     ) -> Self {
-        Self { producer, consumer, entries }
+        Self { producer, consumer, entries, control }
     }
 
     /// Returns the entry of the completion after the first `before`, and the word of its number.
@@ -129,6 +148,34 @@ impl<'a> CompletionQueue<'a> {
         self.consumer.store(taken, Release);
     }
 
+    /// Application: asks for one notice when there is a completion after the first `taken`, or when the state of the connection
+    /// is no longer `state`. Then the application has to look at the queue ([`Self::get`]) and at the state once more, and may
+    /// sleep if both are as before. Before the notice, another call replaces this one.
+    #[inline(always)]
+    pub fn arm(&self, state: u32, taken: u32) {
+        // Another half is `takes_notice`.
+        self.control.armed.store(armed_at(state, taken), SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Application: withdraws [`Self::arm`]. A notice may be on its way.
+    #[inline(always)]
+    pub fn disarm(&self) {
+        self.control.armed.store(0, Relaxed);
+    }
+
+    /// Kernel: returns whether the application has to be woken, and disarms the queue. The caller has executed a full barrier
+    /// after the last completion, such as [`Lock::release`](crate::shared::Lock::release). Whatever the application writes, each
+    /// value that it writes yields `true` at most once.
+    #[inline(always)]
+    pub fn takes_notice(&self) -> bool {
+        let armed = self.control.armed.load(Relaxed);
+        armed != 0
+            && armed != armed_at(self.control.state.load(Relaxed), self.producer.load(Relaxed))
+            // Of two CPUs, one finds it.
+            && self.control.armed.swap(0, SeqCst) != 0
+    }
+
     /// Application: returns whether the queue was full when its counter was `before`. Without a barrier after
     /// [`Self::take`] it may miss that the kernel has just filled the queue.
     #[inline(always)]
@@ -186,5 +233,39 @@ mod tests {
         assert!(queue.append(Completion::default()) && queue.get(0).is_some());
         queue.start();
         assert_eq!((queue.get(0), queue.producer()), (None, 0));
+    }
+
+    #[test]
+    fn an_armed_queue_takes_one_notice_of_completions_and_one_of_a_new_state() {
+        let pair: Box<QueuePair> = bytemuck::zeroed_box();
+        let queue = pair.completion_queue();
+        assert!(queue.append(Completion::default()) && !queue.takes_notice(), "not armed");
+        pair.control.set_state(1);
+        queue.arm(1, 1);
+        assert!(!queue.takes_notice(), "nothing came");
+        assert!(queue.append(Completion::default()) && queue.append(Completion::default()));
+        assert_eq!([(); 2].map(|()| queue.takes_notice()), [true, false]);
+        queue.arm(1, 2);
+        assert!(queue.takes_notice(), "what came before counts as well");
+        queue.arm(1, 3);
+        pair.control.set_state(3);
+        assert_eq!([(); 2].map(|()| queue.takes_notice()), [true, false]);
+        queue.arm(3, 0);
+        queue.disarm();
+        assert!(!queue.takes_notice());
+    }
+
+    /// Any value of the word yields at most one notice.
+    #[test]
+    fn garbage_in_the_armed_word_yields_one_notice() {
+        let pair: Box<QueuePair> = bytemuck::zeroed_box();
+        for garbage in [1, 0xffff, ARMED - 1, ARMED | 7 << 32, u64::MAX] {
+            pair.control.armed.store(garbage, Relaxed);
+            assert_eq!([(); 3].map(|()| pair.completion_queue().takes_notice()), [true, false, false]);
+        }
+        pair.control.set_state(u32::MAX);
+        pair.control.armed.store(u64::MAX, Relaxed);
+        pair.completion_producer.store(u32::MAX, Relaxed);
+        assert!(!pair.completion_queue().takes_notice(), "the application alone made it seem true");
     }
 }

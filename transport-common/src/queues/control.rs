@@ -2,9 +2,9 @@
 //!
 //! What the kernel may believe: a command is a wish for the application's own connection; values without a name mean none.
 //! The application can overwrite what the kernel writes here. So the kernel reads none of it back, and for the node it is
-//! a hint.
+//! a hint. The word `armed` may have any value: each value that is not 0 costs the kernel at most one notice.
 
-use super::AtomicU32;
+use super::{AtomicU32, AtomicU64};
 #[cfg(not(target_arch = "bpf"))]
 use bytemuck::Zeroable;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -39,8 +39,13 @@ pub struct ControlPage {
     /// [`QueuePair::post_receive`]: super::QueuePair::post_receive
     /// [`QueuePair::take_completions`]: super::QueuePair::take_completions
     pub receive_wanted: AtomicU32,
+    /// Fills the word.
+    pub reserved: u32,
+    /// Application: not 0 if it may sleep, see [`CompletionQueue::arm`](super::CompletionQueue::arm). The kernel sets it
+    /// to 0 when it wakes the application.
+    pub armed: AtomicU64,
     /// Fills the cache line.
-    pub reserved: [u32; 13],
+    pub reserved2: [u32; 10],
 }
 
 impl ControlPage {
@@ -48,6 +53,7 @@ impl ControlPage {
     pub(super) fn start(&self) {
         self.command.store(Command::NONE.0, Relaxed);
         self.receive_wanted.store(0, Relaxed);
+        self.armed.store(0, Relaxed);
     }
 
     /// Kernel: returns the application's command.

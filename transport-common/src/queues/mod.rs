@@ -84,7 +84,12 @@ impl QueuePair {
     /// Returns the queue of completions.
     #[inline(always)]
     pub const fn completion_queue(&self) -> CompletionQueue<'_> {
-        CompletionQueue::new(&self.completion_producer, &self.completion_consumer, &self.completions)
+        CompletionQueue::new(
+            &self.completion_producer,
+            &self.completion_consumer,
+            &self.completions,
+            &self.control,
+        )
     }
 
     /// Resets the queues for the connection with the local CID `number`, whose first RSN is `first`. They are then

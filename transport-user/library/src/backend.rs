@@ -15,7 +15,7 @@ pub use crate::verbs::datapath::{Datapath, Doorbell};
 pub use crate::verbs::grace::{Quiescence, Ticket};
 pub use crate::verbs::maps::{Descriptors, Mapping, Maps};
 pub use crate::verbs::memory;
-pub use crate::verbs::poller::{Look, Poller};
+pub use crate::verbs::poller::{Look, Notices, Poller};
 pub use crate::verbs::queue_pair::Occupancy;
 pub use crate::verbs::region::{KeyChoice, Regions};
 pub use crate::verbs::shared::Shared;

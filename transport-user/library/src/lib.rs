@@ -2,7 +2,8 @@
 //! send and receive.
 //!
 //! A [`Connection`] has async functions for WRITE, READ, SEND, receives and atomics. It can also post work requests and poll for
-//! their completions without system calls. A [`CompletionQueue`] collects the completions of several connections. Each
+//! their completions without system calls. A [`CompletionQueue`] collects the completions of several connections, and a program
+//! that has nothing to do sleeps on its [`CompletionEvent`]. Each
 //! connection has its own congestion control, which can be changed while traffic flows: [`CongestionControl`]. The datapath
 //! accesses registered memory, and so do peers if [`Access`] allows it: see [`MemoryRegion`].
 //!
@@ -47,7 +48,7 @@ pub use parameters::open::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTE
 pub use parameters::segmentation::{LARGEST_MTU, LARGEST_SEGMENT};
 pub use parameters::tunnel::Tunnel;
 pub use parameters::ulp::Ulp;
-pub use verbs::completion::CompletionQueue;
+pub use verbs::completion::{CompletionEvent, CompletionQueue};
 pub use verbs::connection::{Connection, Received};
 pub use verbs::info::{
     Access, ConnectionInfo, ConnectionState, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,

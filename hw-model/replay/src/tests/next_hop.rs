@@ -12,11 +12,11 @@ use transport_common::units::Picoseconds;
 
 use super::*;
 
-const SLOT: usize = 5;
+pub(super) const SLOT: usize = 5;
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
 /// Has the engine send a WRITE. Returns the tape of the run.
-fn sent(nic: &mut HostNic) -> Vec<u8> {
+pub(super) fn sent(nic: &mut HostNic) -> Vec<u8> {
     let work = WorkRequest { opcode: Verb::WRITE, length: 8, rkey: 1, ..WorkRequest::default() };
     nic.post(SLOT, work).expect("the queue has space");
     let mut tape: Box<Tape> = bytemuck::zeroed_box();
@@ -29,14 +29,14 @@ fn sent(nic: &mut HostNic) -> Vec<u8> {
 }
 
 /// Adds the state of the connection to a trace.
-fn with_state(trace: Vec<u8>, nic: &HostNic) -> Vec<u8> {
+pub(super) fn with_state(trace: Vec<u8>, nic: &HostNic) -> Vec<u8> {
     let slot = (SLOT as u64).to_le_bytes();
     let payload = [&slot[..], bytemuck::bytes_of(nic.entry(SLOT))].concat();
     with_chunk(trace, ChunkKind::CONNECTION, &payload)
 }
 
 /// Begins a trace: the state of the connection, a run that sends, and the state again.
-fn begun() -> (HostNic, Vec<u8>) {
+pub(super) fn begun() -> (HostNic, Vec<u8>) {
     let mut nic = HostNic::new(HostConfig::new(node(0)));
     nic.open(SLOT, &connection(0, SLOT));
     nic.set_time(Picoseconds(1_000_000_000));
@@ -47,7 +47,7 @@ fn begun() -> (HostNic, Vec<u8>) {
 }
 
 /// Returns the position of the word after the head of the first note of this kind.
-fn words_of(tape: &[u8], tag: Tag) -> usize {
+pub(super) fn words_of(tape: &[u8], tag: Tag) -> usize {
     let mut at = Tape::HEAD_BYTES;
     while tape[at] != tag as u8 {
         at += 4 + 4 * usize::from(tape[at + 1]);

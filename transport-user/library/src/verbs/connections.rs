@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use transport_common::connection::{Snapshot, State};
 use transport_common::ids::Cid;
 use transport_common::queues::{Command, QueuePair};
@@ -28,6 +28,7 @@ use crate::verbs::scratch::Scratch;
 use crate::verbs::shared::Shared;
 use crate::verbs::statistics::ConnectionStatistics;
 use crate::verbs::transactions::Transactions;
+use crate::verbs::watcher::Watcher;
 
 /// A connection: its slot, the application's side of its queues, and its waiting tasks.
 #[derive(Debug)]
@@ -67,9 +68,9 @@ pub struct Core {
     settings_awaited: AtomicUsize,
     /// The congestion control that was last set.
     congestion: Mutex<CongestionControl>,
-    /// The notifications for waiting tasks. Completion queues add theirs.
-    watchers: RwLock<Vec<Arc<Notify>>>,
-    pub(crate) changed: Arc<Notify>,
+    /// Who is told of changes. Completion queues add theirs.
+    watchers: RwLock<Vec<Arc<Watcher>>>,
+    pub(crate) changed: Arc<Watcher>,
 }
 
 impl Core {
@@ -102,7 +103,7 @@ impl Core {
         written
             .inspect_err(|_| shared.user_placement.unassign(slot))
             .map_err(|e| Error::system("write a connection", e))?;
-        let changed = Arc::new(Notify::new());
+        let changed = Arc::<Watcher>::default();
         Ok(Arc::new(Self {
             shared: Arc::clone(shared),
             local_cid: config.local_cid,
@@ -207,20 +208,52 @@ impl Core {
         news || posted
     }
 
-    /// Notifies all tasks that wait for something of this connection.
+    /// Tells all who wait for something of this connection.
     fn tell(&self) {
         for watcher in self.watchers.read().expect("no panic under the lock").iter() {
-            watcher.notify_waiters();
+            watcher.tell();
         }
     }
 
+    /// Returns whether somebody sleeps on a descriptor until something of this connection changes.
+    fn has_sleepers(&self) -> bool {
+        self.watchers.read().expect("no panic under the lock").iter().any(|watcher| watcher.sleeps())
+    }
+
+    /// Has the datapath wake the poller at the next completion, and at the next change of state. The caller then looks at
+    /// both. Until the poller has woken, another call replaces this one.
+    pub(crate) fn arm(&self) {
+        self.queues().arm(self.qp(), self.told.load(SeqCst));
+    }
+
+    /// Returns whether the application may sleep until something changes: no completion waits for it, and one may come. The
+    /// connection was armed.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.progress();
+        if !self.is_released() && self.has_other_state(self.qp().control.state.load(SeqCst)) {
+            self.tell();
+            return false;
+        }
+        !self.queues().has_kept()
+    }
+
+    /// Returns whether the state is not that of which tasks were last told, and notes that they are told of it now.
+    fn has_other_state(&self, state: u32) -> bool {
+        self.told.swap(state, SeqCst) != state
+    }
+
+    /// Returns whether a completion waits for the application.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.queues().has_kept()
+    }
+
     /// Adds a notification.
-    pub(crate) fn watch(&self, watcher: &Arc<Notify>) {
+    pub(crate) fn watch(&self, watcher: &Arc<Watcher>) {
         self.watchers.write().expect("no panic under the lock").push(Arc::clone(watcher));
     }
 
     /// Removes a notification that [`Self::watch`] added.
-    pub(crate) fn unwatch(&self, watcher: &Arc<Notify>) {
+    pub(crate) fn unwatch(&self, watcher: &Arc<Watcher>) {
         self.watchers.write().expect("no panic under the lock").retain(|w| !Arc::ptr_eq(w, watcher));
     }
 
@@ -292,22 +325,32 @@ impl Core {
         }
     }
 
-    /// Performs one check of the poller. The second value is true if the connection has been released.
-    fn look(&self) -> (Look, bool) {
+    /// Performs one check of the poller. With `arm`, the datapath wakes the poller of what comes later, if it is needed. The
+    /// second value is true if the connection has been released.
+    fn look(&self, arm: bool) -> (Look, bool) {
+        let is_awaited =
+            || self.interest.load(SeqCst) != 0 || self.queues().has_operations() || self.has_sleepers();
+        if arm && is_awaited() {
+            self.arm();
+        }
         let mut look = Look { progress: self.progress(), ..Look::default() };
         let closing = self.closing.has_begun();
         let number = self.qp().control.state.load(SeqCst);
         let retiring = self.retiring.lock().expect("no panic under the lock").is_some();
         if self.shared.is_down() || retiring || (closing && self.has_closed(number == State::Closed as u32)) {
-            look.needed = true;
+            (look.needed, look.timed) = (true, true);
             return (look, self.retire());
         }
-        let is_news = self.told.swap(number, SeqCst) != number;
+        let is_news = self.has_other_state(number);
         look.progress |= is_news;
-        if is_news || self.settings_awaited.load(SeqCst) != 0 {
+        let settings = self.settings_awaited.load(SeqCst) != 0;
+        if is_news || settings {
             self.tell();
         }
-        look.needed = closing || self.interest.load(SeqCst) != 0 || self.queues().has_operations();
+        look.needed = closing || is_awaited();
+        // A dying connection's completions wait for grace periods, and new settings have no notice.
+        look.timed = closing
+            || look.needed && (settings || number != State::Open as u32 || self.queues().needs_looks());
         (look, false)
     }
 
@@ -524,12 +567,14 @@ impl Connections {
         Ok(sums)
     }
 
-    /// Checks every connection, and removes those that have been released.
-    pub fn look(&self) -> Look {
+    /// Checks every connection, and removes those that have been released. With `arm`, the datapath tells of what comes later
+    /// to those for which the poller is needed.
+    pub fn look(&self, arm: bool) -> Look {
         let mut sum = Look::default();
         for core in self.all() {
-            let (look, gone) = core.look();
+            let (look, gone) = core.look(arm);
             sum.needed |= look.needed;
+            sum.timed |= look.timed;
             sum.progress |= look.progress;
             if gone {
                 self.remove(&core);

@@ -21,3 +21,4 @@ pub(crate) mod shared;
 pub(crate) mod statistics;
 pub(crate) mod transactions;
 pub(crate) mod user_placement;
+pub(crate) mod watcher;

@@ -407,6 +407,26 @@ impl Queues {
         n + self.drain(qp, &mut out[n..], Self::may_take)
     }
 
+    /// Asks for a notice of the next completion, and of a state other than this one. The caller then looks at both.
+    pub(crate) fn arm(&self, qp: &QueuePair, state: u32) {
+        if !self.released {
+            let queue = qp.completion_queue();
+            queue.arm(state, queue.consumer());
+        }
+    }
+
+    /// Returns whether there are completions that the application did not take.
+    pub(crate) fn has_kept(&self) -> bool {
+        !self.completed.is_empty() || !self.received.is_empty()
+    }
+
+    /// Returns whether something waits of which there is no notice: for places in the send queue, for the end of the segments
+    /// of a failed operation, or for a grace period.
+    pub(crate) fn needs_looks(&self) -> bool {
+        let held = self.held.is_some_and(|held| !self.grace.has_passed(held.ticket));
+        held || !self.waiting.is_empty() || !self.failed.is_empty()
+    }
+
     /// Returns whether there are completions that were not delivered yet: they wait for a grace period, or the
     /// engine is about to write them for a connection that has died.
     pub(crate) fn has_untold(&self, qp: &QueuePair) -> bool {

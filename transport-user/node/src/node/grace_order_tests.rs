@@ -138,26 +138,26 @@ fn a_connection_slot_is_free_after_a_grace_period() {
         assert_eq!(state(&shared), State::Closed, "no program finds it any more");
     });
     core.close();
-    connections.look();
+    connections.look(false);
     assert_eq!(grace.count(), 0, "the datapath has not closed it yet");
     core.qp().control.state.store(State::Closed as u32, SeqCst);
-    connections.look();
+    connections.look(false);
     assert_eq!(grace.count(), 0, "what its page says is only a hint");
     let mut entry = shared.maps.connection(7).expect("read");
     entry.connection.state = State::Closed;
     shared.maps.set_connection(7, &entry).expect("written");
     let begun = Instant::now();
     while grace.count() == 0 {
-        connections.look();
+        connections.look(false);
         assert!(begun.elapsed() < Duration::from_secs(60), "the datapath is asked again");
     }
     let is_in_use = || matches!(cids.reserve_given(Cid(7)), Err(Error::CidInUse { .. }));
     for _ in 0..3 {
-        connections.look();
+        connections.look(false);
         assert_eq!(grace.count(), 1, "one period is enough");
         assert!(is_in_use() && connections.get(Cid(7)).is_some(), "a program may still use the slot");
     }
     grace.passed.store(grace.requested.load(SeqCst), SeqCst);
-    connections.look();
+    connections.look(false);
     assert!(!is_in_use() && connections.get(Cid(7)).is_none());
 }

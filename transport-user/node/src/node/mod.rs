@@ -30,6 +30,7 @@ use crate::node::trace::{TraceOptions, Tracing};
 use crate::node::watch::{Lost, Watch};
 use crate::node::xdp::attach_mode::AttachMode;
 use crate::node::xdp::loader::{self, Loaded};
+use crate::node::xdp::object::NoticeRing;
 use crate::node::xdp::transmit::Transmit;
 
 pub(crate) mod engine;
@@ -119,7 +120,7 @@ impl Node {
         let link = Link::new(device, options.mtu, veth && options.attach == AttachMode::Generic)?;
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
-        let (attachment, (maps, instruments), wake) =
+        let (attachment, (maps, instruments), rings) =
             loaded.attach(interface, options.attach, options.transmit)?;
         // One frame shows whether the kernel supports live frames.
         bpf_call::run_live(wire.as_fd(), 1, 1, bpf_call::LIVE_FRAME_BYTES)
@@ -136,8 +137,8 @@ impl Node {
             Arc::clone(&rate_update) as Arc<dyn UserPlacement>,
         );
         let connections = Arc::new(Connections::default());
-        let engine = Engine::start(options.engine, wire, wake, datapath, Arc::clone(&shared.poller))?;
-        poll(&shared, &connections)?;
+        let engine = Engine::start(options.engine, wire, rings.wake, datapath, Arc::clone(&shared.poller))?;
+        poll(&shared, &connections, rings.notices)?;
         let stamping = plan.start(&shared.maps);
         let node = Self {
             inner: Arc::new(Inner {
@@ -456,12 +457,13 @@ impl Node {
 }
 
 /// Starts the thread that polls the connections. The node stops it before it drops the last reference to `shared`.
-fn poll(shared: &Arc<Shared>, connections: &Arc<Connections>) -> Result<(), Error> {
+fn poll(shared: &Arc<Shared>, connections: &Arc<Connections>, notices: NoticeRing) -> Result<(), Error> {
     let (weak, watched) = (Arc::downgrade(shared), Arc::clone(connections));
-    shared.poller.start(move || {
+    let look = move |arm| {
         let _shared = weak.upgrade()?;
-        Some(watched.look())
-    })
+        Some(watched.look(arm))
+    };
+    shared.poller.start(look, notices)
 }
 
 /// Checks that handles can be sent to any thread.

@@ -15,7 +15,7 @@ use transport_common::ids::CellId;
 use transport_common::queues::{BANK_BYTES, CELLS, NodeConfig};
 
 use super::attach_mode::AttachMode;
-use super::object::{WakeRing, borrowed, make_maps, take_instruments, typed};
+use super::object::{NoticeRing, Rings, borrowed, make_maps, take_instruments, typed};
 use crate::node::error::{NodeError, XdpMode};
 use crate::node::instruments::Instruments;
 use crate::node::interface::netlink::{Interface, Netlink, XdpState};
@@ -54,7 +54,7 @@ pub(crate) struct Loaded {
     /// What the node counts and measures.
     pub(crate) instruments: Instruments,
     /// The ring by which the wire program wakes the engine.
-    pub(crate) wake: WakeRing,
+    pub(crate) rings: Rings,
 }
 
 /// The attachment to the interface. Dropping it detaches the program. The kernel does the same when the process
@@ -238,8 +238,10 @@ impl Loaded {
         let log = if log { Some(BpfLog::listen(&mut object)?) } else { None };
         let exchange = descriptor(&mut object, EXCHANGE)?;
         let maps = make_maps(&mut object, exchange, banks)?;
-        let (instruments, wake) = (take_instruments(&mut object)?, typed(&mut object, "WAKE")?);
-        Ok(Self { object, bound, log, maps, instruments, wake })
+        let instruments = take_instruments(&mut object)?;
+        let notices = NoticeRing(typed(&mut object, "NOTICES")?);
+        let rings = Rings { wake: typed(&mut object, "WAKE")?, notices };
+        Ok(Self { object, bound, log, maps, instruments, rings })
     }
 
     /// Returns a descriptor of the wire program, for the engine's test runs.
@@ -260,7 +262,7 @@ impl Loaded {
         interface: &Interface,
         mode: AttachMode,
         transmit: Option<Transmit>,
-    ) -> Result<(Attachment, (Maps, Instruments), WakeRing), NodeError> {
+    ) -> Result<(Attachment, (Maps, Instruments), Rings), NodeError> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
         // They are counted before the program is attached, so none is missed that comes later.
         let veth = is_native_veth(mode, interface);
@@ -287,7 +289,7 @@ impl Loaded {
             transmit,
         };
         attachment.choose_transmit()?;
-        Ok((attachment, (self.maps, self.instruments), self.wake))
+        Ok((attachment, (self.maps, self.instruments), self.rings))
     }
 }
 

@@ -1,17 +1,40 @@
 //! The maps of a loaded object.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
-use tiercel::backend::{Descriptors, Maps};
+use tiercel::backend::{Descriptors, Maps, Notices};
 
 use crate::node::error::NodeError;
 use crate::node::instruments::Instruments;
 
 /// The ring by which the wire program wakes the engine.
 pub(crate) type WakeRing = RingBuf<MapData>;
+
+/// The ring by which the programs tell of completions in armed queues.
+pub(crate) struct NoticeRing(pub(super) RingBuf<MapData>);
+
+impl AsFd for NoticeRing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Notices for NoticeRing {
+    fn clear(&mut self) {
+        while self.0.next().is_some() {}
+    }
+}
+
+/// The rings by which the programs wake threads of the node.
+pub(crate) struct Rings {
+    /// Wakes the engine.
+    pub(crate) wake: WakeRing,
+    /// Wakes the poller.
+    pub(crate) notices: NoticeRing,
+}
 
 /// Maps the node's maps of a loaded object. `exchange` is the program that copies connections into and out of their
 /// slots. The memory has `banks` banks.
