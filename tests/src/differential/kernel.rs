@@ -231,15 +231,17 @@ impl Kernel {
     }
 
     /// Returns what is on the tapes of the runs since the last call: all clock readings, in order, and the number of steps of
-    /// connections. Only recorded runs count steps in the connection.
+    /// the connection in `slot`. Only recorded runs count steps in the connection. A frame may be for another connection.
     ///
     /// # Errors
     /// If a tape cannot be read.
-    pub fn taped(&mut self) -> Result<(Vec<Picoseconds>, u64)> {
+    pub fn taped(&mut self, slot: usize) -> Result<(Vec<Picoseconds>, u64)> {
         let (mut readings, mut steps) = (Vec::new(), 0);
         while let Some(tape) = self.trace.next() {
             let run = RecordedRun::from_bytes(&tape)?;
-            steps += run.steps.len() as u64;
+            if run.slot == Some(slot as u32) {
+                steps += run.steps.len() as u64;
+            }
             for note in run.notes() {
                 let note = note?;
                 if note.tag == Tag::Now {
