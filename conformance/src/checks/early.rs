@@ -1,6 +1,6 @@
 //! Early retransmission by EACK (sections 6.6.6 and 9.1.4).
 
-use transport_common::units::PicosecondSpan;
+use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::ack::Eack;
 
 use super::answers::{early, is_copy, open, psn};
@@ -22,10 +22,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("F-9.2.3-1", "an EACK with an old base causes no early copy", stale),
 ];
 
-/// Returns which of the packets, as a bitmap, the peer sends again in this time, and how many copies those
-/// are.
-fn copies(s: &mut Session<'_>, answers: &[Received], within: PicosecondSpan) -> Outcome<(u64, usize)> {
-    let until = s.now().after(within);
+/// Returns which of the packets, as a bitmap, the peer sends again until then, and how many copies those are.
+fn copies(s: &mut Session<'_>, answers: &[Received], until: Picoseconds) -> Outcome<(u64, usize)> {
     let (mut sent, mut count) = (0, 0);
     loop {
         let found =
@@ -89,9 +87,11 @@ fn after_eack(
 ) -> Outcome<(u64, usize)> {
     let early = early(s)?;
     let answers = open(s, 6)?;
+    // Before the EACK is sent: if the tester is stopped then, copies by timeout arrive meanwhile.
+    let until = s.now().after(early);
     let eack = s.eack_of(psn(&answers[0]), acknowledged, received);
     send(s, &eack)?;
-    let found = copies(s, &answers, early)?;
+    let found = copies(s, &answers, until)?;
     s.acknowledge()?;
     Ok(found)
 }
@@ -130,10 +130,11 @@ fn received_decides(s: &mut Session<'_>) -> Outcome {
 fn own(s: &mut Session<'_>) -> Outcome {
     let early = early(s)?;
     let answers = open(s, 3)?;
+    let until = s.now().after(early);
     let mut eack = s.eack_of(psn(&answers[0]), 0, 0b10);
     eack.header.own_data = true;
     s.send_eack(&eack, None)?;
-    let (found, _) = copies(s, &answers, early)?;
+    let (found, _) = copies(s, &answers, until)?;
     s.acknowledge()?;
     expect_copies(found, 0b101)
 }
@@ -141,12 +142,13 @@ fn own(s: &mut Session<'_>) -> Outcome {
 fn stale(s: &mut Session<'_>) -> Outcome {
     let early = early(s)?;
     let answers = open(s, 3)?;
+    let until = s.now().after(early);
     let mut eack = s.eack_of(psn(&answers[0]), 0, 0);
     eack.header.own_data = true;
     let back = s.ack_of(psn(&answers[2]));
     s.send_back(&back, None)?;
     s.send_eack(&eack, Some("its base is old"))?;
-    let (found, _) = copies(s, &answers, early)?;
+    let (found, _) = copies(s, &answers, until)?;
     s.acknowledge()?;
     if found == 0 { Ok(()) } else { Err(Stop::fail("no early copy", format!("early copies of {found:#b}"))) }
 }

@@ -90,7 +90,21 @@ impl Session<'_> {
         what: &str,
         matches: impl FnMut(&Received) -> bool,
     ) -> Outcome {
-        match self.find(patience, matches)? {
+        let deadline = self.wire.now().after(patience);
+        self.silence_by(deadline, what, matches)
+    }
+
+    /// Checks that no such packet arrives until `deadline`, whenever the tester takes it.
+    ///
+    /// # Errors
+    /// [`Stop::Fail`] with the packet if one arrives.
+    pub fn silence_by(
+        &mut self,
+        deadline: Picoseconds,
+        what: &str,
+        matches: impl FnMut(&Received) -> bool,
+    ) -> Outcome {
+        match self.find_by(deadline, matches)? {
             Some(received) => Err(Stop::fail(what, received.text())),
             None => Ok(()),
         }

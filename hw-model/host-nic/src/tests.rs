@@ -24,8 +24,8 @@ fn parameters(side: usize) -> Parameters {
     connection(side, SLOT)
 }
 
-#[test]
-fn write_is_placed_acknowledged_and_completed() {
+/// Two cards with a connection. The second one has a region for WRITEs with the R_Key 1, from 8192 on.
+fn connected() -> (HostNic, HostNic) {
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
@@ -36,6 +36,12 @@ fn write_is_placed_acknowledged_and_completed() {
         access: AccessFlags::REMOTE_WRITE,
         ..Region::default()
     });
+    (a, b)
+}
+
+#[test]
+fn write_is_placed_acknowledged_and_completed() {
+    let (mut a, mut b) = connected();
     a.memory_mut()[..100].copy_from_slice(&[0xa5; 100]);
     let work = WorkRequest {
         opcode: Verb::WRITE,
@@ -63,16 +69,7 @@ fn write_is_placed_acknowledged_and_completed() {
 /// A sleeping application is woken once by completions and once by another state. Meanwhile its packets wake nobody.
 #[test]
 fn an_application_that_sleeps_is_woken_by_its_completions() {
-    let (mut a, mut b) = (nic(0), nic(1));
-    a.open(SLOT, &parameters(0));
-    b.open(SLOT, &parameters(1));
-    b.register(Region {
-        offset: 8192,
-        length: 4096,
-        key: 1,
-        access: AccessFlags::REMOTE_WRITE,
-        ..Region::default()
-    });
+    let (mut a, mut b) = connected();
     let work =
         WorkRequest { opcode: Verb::WRITE, flags: WorkFlags::SIGNALED, rkey: 1, ..WorkRequest::default() };
     let write = |a: &mut HostNic, b: &mut HostNic, count: usize| {
@@ -159,16 +156,7 @@ fn a_request_that_no_frame_of_the_engine_can_carry_is_not_held() {
 #[test]
 fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let at = |ticks: u64| Picoseconds(ticks << 17);
-    let (mut a, mut b) = (nic(0), nic(1));
-    a.open(SLOT, &parameters(0));
-    b.open(SLOT, &parameters(1));
-    b.register(Region {
-        offset: 8192,
-        length: 4096,
-        key: 1,
-        access: AccessFlags::REMOTE_WRITE,
-        ..Region::default()
-    });
+    let (mut a, mut b) = connected();
     a.set_time(at(1_000));
     let work = WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
     a.post(SLOT, work).expect("the queue is empty");

@@ -1,6 +1,5 @@
 //! What the peer does when the tester refuses a request (sections 7.8, 8.4.3.5, 9.2.4 and 11).
 
-use transport_common::units::PicosecondSpan;
 use transport_common::wire::nack::{Nack, NackCode};
 use transport_common::wire::resync::ResyncCode;
 
@@ -134,10 +133,8 @@ fn resources(s: &mut Session<'_>) -> Outcome {
     let early = early(s)?;
     let push = request(s, Write)?;
     refuse(s, &push, NackCode::INSUFFICIENT_RESOURCES)?;
-    // Half of the timeout, and the time that has passed since the push.
-    let passed = s.now().since(push.packet.at);
-    let left = PicosecondSpan(early.0.saturating_sub(passed.0));
-    s.silence_for(left, "no copy before the timeout", |received| push.has_copy(received))?;
+    let until = push.packet.at.after(early);
+    s.silence_by(until, "no copy before the timeout", |received| push.has_copy(received))?;
     true_copy(s, &push).map(drop)
 }
 

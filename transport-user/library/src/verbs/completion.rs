@@ -120,8 +120,8 @@ impl CompletionQueue {
 /// Use it with `poll`, `epoll`, or an event loop such as tokio's (`AsyncFd`). Only [`Self::arm`] makes it unreadable: the
 /// program does not read it. All events of one queue have one descriptor, so one thread or task may sleep on it.
 ///
-/// While the queue is not armed, it costs the datapath nothing, and a program that polls makes no system calls. So a program
-/// polls while there is work, and sleeps only then:
+/// While the queue is not armed, it costs the datapath one load per step, and a program that polls makes no system calls. So
+/// a program polls while there is work, and sleeps only then:
 ///
 /// ```no_run
 /// # use tiercel::{Completion, CompletionQueue, Error};

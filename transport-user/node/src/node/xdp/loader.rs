@@ -53,7 +53,7 @@ pub(crate) struct Loaded {
     pub(crate) maps: Maps,
     /// What the node counts and measures.
     pub(crate) instruments: Instruments,
-    /// The ring by which the wire program wakes the engine.
+    /// The rings by which the programs wake threads of the node.
     pub(crate) rings: Rings,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
 use tiercel::backend::{Descriptors, Maps, Notices};
+use transport_common::queues::CONNECTIONS;
 
 use crate::node::error::NodeError;
 use crate::node::instruments::Instruments;
@@ -24,7 +25,13 @@ impl AsFd for NoticeRing {
 
 impl Notices for NoticeRing {
     fn clear(&mut self) {
-        while self.0.next().is_some() {}
+        // As many as the ring holds: an application that is told of each step at once does not keep the poller here. If there
+        // are more, the ring stays readable.
+        for _ in 0..CONNECTIONS {
+            if self.0.next().is_none() {
+                break;
+            }
+        }
     }
 }
 
